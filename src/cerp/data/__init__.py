@@ -1,0 +1,1 @@
+"""From a file or table to checked interactions and a leak-proof split. No torch here."""

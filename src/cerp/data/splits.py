@@ -1,0 +1,391 @@
+"""`Splits`: what may be learned from, what selects, and what judges.
+
+All three parts share one id space, the union over the parts: an entity that
+training never saw still counts in N, and its interactions stay in the truth.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from cerp.data import lightgcn_text
+from cerp.data.interactions import Id, Ids, Interactions
+from cerp.errors import ConfigError, DataError
+
+Protocol = Literal["random", "leave-last-out", "time"]
+Part = Literal["train", "valid", "test"]
+PARTS: tuple[Part, ...] = get_args(Part)
+
+TEST_SHARE = 0.2
+VALID_SHARE = 0.1
+"""Of what is left for training after the test part is taken (the paper's protocol)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """Three disjoint parts over the same users and items."""
+
+    train: Interactions
+    valid: Interactions
+    test: Interactions
+    protocol: dict[str, Any] = field(default_factory=dict)
+    """How the parts were made: name, seed and shares, or 'ready-made'."""
+
+    def __post_init__(self) -> None:
+        for part in (self.valid, self.test):
+            if part.users is not self.train.users or part.items is not self.train.items:
+                raise DataError("the parts of a split must share their ids; use Splits.of_parts")
+        if len(self.train) == 0:
+            raise DataError("the training part is empty")
+        self._refuse_overlap()
+
+    @property
+    def users(self) -> Ids:
+        """Original user ids, over all parts."""
+        return self.train.users
+
+    @property
+    def items(self) -> Ids:
+        """Original item ids, over all parts."""
+        return self.train.items
+
+    @property
+    def num_users(self) -> int:
+        """|U|"""
+        return len(self.users)
+
+    @property
+    def num_items(self) -> int:
+        """|I|"""
+        return len(self.items)
+
+    @property
+    def num_entities(self) -> int:
+        """N = |U| + |I|"""
+        return self.num_users + self.num_items
+
+    def part(self, name: Part) -> Interactions:
+        """The part called train, valid or test."""
+        return {"train": self.train, "valid": self.valid, "test": self.test}[name]
+
+    def seen_before(self, on: Part) -> Interactions:
+        """What a recommendation judged on this part must not repeat.
+
+        Training items, and at test time the validation items too.
+        """
+        if on == "valid":
+            return self.train
+        if on == "test":
+            return self.train_and_valid
+        raise ConfigError(f"evaluation is on 'valid' or 'test', not {on!r}")
+
+    @cached_property
+    def train_and_valid(self) -> Interactions:
+        """Training and validation together."""
+        return merge(self.train, self.valid)
+
+    @cached_property
+    def fingerprints(self) -> dict[str, str]:
+        """Order-free SHA-256 of each part, and of training and validation together."""
+        parts: dict[str, str] = {name: self.part(name).fingerprint for name in PARTS}
+        return parts | {"train+valid": self.train_and_valid.fingerprint}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """One SHA-256 for the whole split: over those of train, valid and test."""
+        text = "".join(self.part(name).fingerprint for name in PARTS)
+        return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+    @classmethod
+    def of_parts(
+        cls, train: Interactions, valid: Interactions, test: Interactions, **protocol: Any
+    ) -> Splits:
+        """A ready-made split: parts that were numbered apart get one id space.
+
+        Integer ids are numbered numerically over the union; strings by first
+        appearance in train, then valid, then test.
+        """
+        parts = (train, valid, test)
+        users, user_maps = _union([part.users for part in parts], "user")
+        items, item_maps = _union([part.items for part in parts], "item")
+        joined = [
+            Interactions.from_codes(
+                user_map[part.user], item_map[part.item], users=users, items=items
+            )
+            for part, user_map, item_map in zip(parts, user_maps, item_maps, strict=True)
+        ]
+        return cls(*joined, protocol=protocol or {"name": "ready-made"})
+
+    def meta(self) -> dict[str, Any]:
+        """Sizes and fingerprints, as written to ``meta.json``."""
+        return {
+            "users": self.num_users,
+            "items": self.num_items,
+            **{name: len(self.part(name)) for name in PARTS},
+            "sha256": self.fingerprints,
+            "protocol": self.protocol,
+        }
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write a folder: three files in the LightGCN format, ``meta.json`` and the ids.
+
+        The folder appears whole or not at all. Times are not kept: a split has
+        used them already.
+        """
+        target = Path(folder)
+        if target.exists():
+            raise ConfigError(f"{target} exists already; remove it or choose another folder")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+        try:
+            for name in PARTS:
+                part = self.part(name)
+                lightgcn_text.write(scratch / f"{name}.txt", part.user, part.item)
+            for name, ids in (("users", self.users), ("items", self.items)):
+                if not ids.is_range:
+                    (scratch / f"{name}.json").write_text(
+                        json.dumps(ids.values.tolist(), ensure_ascii=False), encoding="utf-8"
+                    )
+            (scratch / "meta.json").write_text(json.dumps(self.meta(), indent=1) + "\n")
+            scratch.chmod(0o755)
+            scratch.rename(target)
+        except BaseException:
+            shutil.rmtree(scratch, ignore_errors=True)
+            raise
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], *, seed: int = 0) -> Splits:
+        """Read a folder of ``train.txt``, ``valid.txt`` and ``test.txt``.
+
+        Without ``valid.txt``, validation is carved out of training by the seed.
+        What ``meta.json`` says, if it is there, must agree with what is read.
+        """
+        root = Path(folder)
+        names = [name for name in PARTS if (root / f"{name}.txt").is_file()]
+        if "train" not in names or "test" not in names:
+            there = ", ".join(sorted(path.name for path in root.iterdir())[:8]) or "nothing"
+            raise DataError(
+                f"{root}: a split folder holds train.txt, test.txt and (optionally) valid.txt; "
+                f"found {there}"
+            )
+        meta = _read_json(root / "meta.json") if (root / "meta.json").is_file() else {}
+        parsed = {name: lightgcn_text.parse(root / f"{name}.txt") for name in names}
+        users = _stored_ids(root / "users.json", meta.get("users"))
+        items = _stored_ids(root / "items.json", meta.get("items"))
+        parts = {}
+        for name, (user, item, lines) in parsed.items():
+            parts[name] = _coded(user, item, lines, users, items, root / f"{name}.txt")
+        if "valid" in parts:
+            splits = cls.of_parts(parts["train"], parts["valid"], parts["test"])
+        else:
+            train, valid = _carve_validation(parts["train"], np.random.default_rng(seed))
+            splits = cls.of_parts(
+                train, valid, parts["test"], name="ready-made, validation carved", seed=seed
+            )
+        splits._check_against(meta, root)
+        if "protocol" in meta:
+            splits = cls(splits.train, splits.valid, splits.test, protocol=meta["protocol"])
+        return splits
+
+    def _check_against(self, meta: dict[str, Any], root: Path) -> None:
+        mine = self.meta()
+        carved = "carved" in self.protocol["name"]
+        for key in ("users", "items", *(() if carved else PARTS)):
+            if key in meta and meta[key] != mine[key]:
+                raise DataError(
+                    f"{root}: meta.json says {meta[key]:,} {key}, the files hold {mine[key]:,}"
+                )
+        for key, digest in meta.get("sha256", {}).items():
+            if carved and key in ("train", "valid"):
+                continue
+            if key in mine["sha256"] and digest != mine["sha256"][key]:
+                raise DataError(
+                    f"{root}: the fingerprint of {key} differs from meta.json; "
+                    "the files were changed after they were written"
+                )
+
+    def _refuse_overlap(self) -> None:
+        width = self.num_items
+        keys = [
+            part.user.astype(np.int64) * width + part.item
+            for part in (self.train, self.valid, self.test)
+        ]
+        for first, second in ((0, 1), (0, 2), (1, 2)):
+            shared = np.intersect1d(keys[first], keys[second], assume_unique=True)
+            if shared.size:
+                user, item = divmod(int(shared[0]), width)
+                raise DataError(
+                    f"{shared.size:,} interactions are in both {PARTS[first]} and "
+                    f"{PARTS[second]}, such as user {self.users.values[user]!r} with item "
+                    f"{self.items.values[item]!r}; a split must not overlap"
+                )
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name} {len(self.part(name)):,}" for name in PARTS)
+        return f"Splits({sizes}; {self.num_users:,} users, {self.num_items:,} items)"
+
+
+def split(data: Interactions, protocol: str = "random", *, seed: int = 0) -> Splits:
+    """Cut interactions into train, valid and test.
+
+    - ``random``: of each user's items, 20% are test, and 10% of the rest validation.
+    - ``leave-last-out``: each user's last item is test, the one before validation.
+    - ``time``: the latest 20% of all interactions are test, the latest 10% of the
+      rest validation; equal times stay together on the later side.
+
+    With the first two every user keeps at least one training item.
+    """
+    if protocol == "random":
+        return _random(data, seed)
+    if protocol not in get_args(Protocol):
+        raise ConfigError(
+            f"unknown split protocol {protocol!r}; choose one of {', '.join(get_args(Protocol))}"
+        )
+    if data.time is None:
+        raise ConfigError(f"the protocol {protocol!r} needs times, and this data has none")
+    return _leave_last_out(data) if protocol == "leave-last-out" else _by_time(data, data.time)
+
+
+def merge(first: Interactions, second: Interactions) -> Interactions:
+    """The union of two parts over the same ids."""
+    return Interactions.from_codes(
+        np.concatenate([first.user, second.user]),
+        np.concatenate([first.item, second.item]),
+        users=first.users,
+        items=first.items,
+    )
+
+
+def _random(data: Interactions, seed: int) -> Splits:
+    rng = np.random.default_rng(seed)
+    is_test = _drawn_per_user(data, TEST_SHARE, rng)
+    train, valid = _carve_validation(data.subset(~is_test), rng)
+    return Splits(
+        train,
+        valid,
+        data.subset(is_test),
+        protocol={
+            "name": "random",
+            "seed": seed,
+            "test_share": TEST_SHARE,
+            "valid_share": VALID_SHARE,
+        },
+    )
+
+
+def _carve_validation(
+    train: Interactions, rng: np.random.Generator
+) -> tuple[Interactions, Interactions]:
+    is_valid = _drawn_per_user(train, VALID_SHARE, rng)
+    return train.subset(~is_valid), train.subset(is_valid)
+
+
+def _drawn_per_user(
+    data: Interactions, share: float, rng: np.random.Generator
+) -> npt.NDArray[np.bool_]:
+    """A random share of each user's interactions, rounded, but never all of them."""
+    counts = np.diff(data.user_offsets)
+    wanted = np.minimum(np.floor(share * counts + 0.5).astype(np.int64), np.maximum(counts - 1, 0))
+    shuffled = np.lexsort((rng.random(len(data)), data.user))
+    drawn = np.empty(len(data), dtype=bool)
+    drawn[shuffled] = _rank_in_user(data) < wanted[data.user]
+    return drawn
+
+
+def _rank_in_user(data: Interactions) -> npt.NDArray[np.int64]:
+    """0, 1, 2, ... within each user, for rows sorted by user."""
+    return np.arange(len(data)) - data.user_offsets[data.user]
+
+
+def _leave_last_out(data: Interactions) -> Splits:
+    counts = np.diff(data.user_offsets)[data.user]
+    by_time = np.lexsort((data.item, data.time, data.user))
+    from_last = np.empty(len(data), dtype=np.int64)
+    from_last[by_time] = counts - 1 - _rank_in_user(data)
+    is_test = (from_last == 0) & (counts >= 2)
+    is_valid = (from_last == 1) & (counts >= 3)
+    return Splits(
+        data.subset(~is_test & ~is_valid),
+        data.subset(is_valid),
+        data.subset(is_test),
+        protocol={"name": "leave-last-out"},
+    )
+
+
+def _by_time(data: Interactions, time: npt.NDArray[np.int64]) -> Splits:
+    ordered = np.sort(time)
+    test_from = ordered[int(len(ordered) * (1 - TEST_SHARE))]
+    before = ordered[ordered < test_from]
+    if not before.size:
+        raise DataError("a time split needs different times; too many interactions share one")
+    valid_from = before[int(len(before) * (1 - VALID_SHARE))]
+    is_test = time >= test_from
+    is_valid = ~is_test & (time >= valid_from)
+    return Splits(
+        data.subset(~is_test & ~is_valid),
+        data.subset(is_valid),
+        data.subset(is_test),
+        protocol={
+            "name": "time",
+            "test_share": TEST_SHARE,
+            "valid_share": VALID_SHARE,
+            "valid_from": int(valid_from),
+            "test_from": int(test_from),
+        },
+    )
+
+
+def _union(sides: list[Ids], what: str) -> tuple[Ids, list[npt.NDArray[np.int32]]]:
+    """One id space over several, and for each the map from its codes to the new ones."""
+    if all(side is sides[0] for side in sides):
+        same = np.arange(len(sides[0]), dtype=np.int32)
+        return sides[0], [same] * len(sides)
+    if len({side.are_integers for side in sides if len(side)}) > 1:
+        raise DataError(f"{what} ids are integers in one part and strings in another")
+    ids, codes = Ids.in_native_order(np.concatenate([side.values for side in sides]))
+    return ids, np.split(codes, np.cumsum([len(side) for side in sides])[:-1])
+
+
+def _coded(
+    user: npt.NDArray[Any],
+    item: npt.NDArray[Any],
+    lines: npt.NDArray[Any],
+    users: Ids | None,
+    items: Ids | None,
+    path: Path,
+) -> Interactions:
+    """A parsed file as interactions; with stored ids the file holds their codes."""
+    if users is not None and items is not None:
+        try:
+            return Interactions.from_codes(user, item, users=users, items=items)
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from None
+    users, codes = Ids.in_native_order(np.concatenate([lines, user]))
+    items, item_codes = Ids.in_native_order(item)
+    return Interactions.from_codes(codes[len(lines) :], item_codes, users=users, items=items)
+
+
+def _stored_ids(path: Path, count: int | None) -> Ids | None:
+    """The ids that a saved split keeps; None when the files hold original ids."""
+    if path.is_file():
+        values: list[Id] = _read_json(path)
+        return Ids(values)
+    return Ids.range(count) if count is not None else None
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{path}: not valid JSON ({error})") from None

@@ -1,0 +1,59 @@
+"""Every error that cerp raises on purpose.
+
+    CerpError
+    ├── InputError            the caller's mistake; exit code 2
+    │   ├── DataError         a file, table or folder whose content cannot be used
+    │   ├── ConfigError       an option or a combination of options
+    │   └── MissingExtra      a feature whose optional packages are not installed
+    └── FailureError          nothing the caller did; exit code 1
+        ├── DownloadError     a dataset could not be fetched or did not verify
+        └── ScoreError        a model produced scores that cannot be ranked
+
+A message says which input, what is wrong with it, and what to do next.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class CerpError(Exception):
+    """Base of all errors raised by cerp; ``exit_code`` is what the command line returns."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class InputError(CerpError):
+    """What the caller gave cannot be used."""
+
+    exit_code = 2
+
+
+class DataError(InputError):
+    """A file, table or folder holds something that is not usable interactions."""
+
+
+class ConfigError(InputError):
+    """An option, or a combination of options, that makes no sense."""
+
+
+class MissingExtra(InputError, ImportError):
+    """A feature needs an optional package that is not installed."""
+
+    def __init__(self, feature: str, package: str, extra: str) -> None:
+        super().__init__(
+            f"{feature} needs the package {package!r}, which is not installed. "
+            f"Install it with: pip install 'cerp[{extra}]'"
+        )
+
+
+class FailureError(CerpError):
+    """Something went wrong that the caller did not cause."""
+
+
+class DownloadError(FailureError):
+    """A dataset could not be fetched, or what came is not what was expected."""
+
+
+class ScoreError(FailureError):
+    """A model returned scores that cannot be ranked (NaN, or the wrong shape)."""
