@@ -169,7 +169,7 @@ class Interactions:
         for name, codes, ids in (("user", user, users), ("item", item, items)):
             if codes.size and codes.dtype.kind not in "iu":
                 raise DataError(f"{name} codes must be integers, got {codes.dtype}")
-            if codes.size and not (0 <= codes.min() and codes.max() < len(ids)):
+            if codes.size and not (codes.min() >= 0 and codes.max() < len(ids)):
                 raise DataError(f"{name} codes must be in 0..{len(ids) - 1}")
         width = max(len(items), 1)
         key = user.astype(np.int64) * width + item
@@ -231,7 +231,7 @@ class Interactions:
         for name, ids in (("user", self.users), ("item", self.items)):
             if len(ids) < 2:
                 raise DataError(
-                    f"only one {name} ({ids.values[0]!r}): "
+                    f"only one {name} ({ids.decode([0])[0]!r}): "
                     "a recommender needs at least two users and two items"
                 )
         return self

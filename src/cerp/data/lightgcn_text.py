@@ -6,8 +6,9 @@ split. Needs nothing but NumPy.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,41 +16,65 @@ import numpy.typing as npt
 from cerp.errors import DataError
 
 
-def parse(path: Path) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
-    """The user and item columns of a file, and every user that has a line.
+class ParsedFile(NamedTuple):
+    """One file as columns of original ids: int64, or strings as they stand."""
 
-    A line may name a user without items (common in test files): that user is
-    in the third array only. All three are int64 if every token of the file is
-    a plain integer; otherwise users or items, whichever is not, are strings.
+    user: npt.NDArray[Any]
+    item: npt.NDArray[Any]
+    lines: npt.NDArray[Any]
+    """Every user that has a line, also one without items (common in test files)."""
+
+
+def parse(paths: Sequence[Path]) -> list[ParsedFile]:
+    """Read files that belong together.
+
+    Ids are integers if all of that side, in all files, are plain ones: where
+    one file holds ``007``, then ``7`` in another is a string too.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 text (byte {error.start})") from None
-    rows = [line.split() for line in lines]
-    filled = [row for row in rows if row]
-    if not filled:
-        raise DataError(f"{path}: the file is empty")
-    line_users = _ids([row[0] for row in filled], path, "user")
-    lengths = np.array([len(row) - 1 for row in filled])
-    items = _ids([token for row in filled for token in row[1:]], path, "item")
-    return np.repeat(line_users, lengths), items, line_users
+    tables = [_rows(path) for path in paths]
+    lines = _id_columns([[row[0] for row in rows] for rows in tables], paths, "user")
+    items = _id_columns(
+        [[token for row in rows for token in row[1:]] for rows in tables], paths, "item"
+    )
+    return [
+        ParsedFile(np.repeat(users, [len(row) - 1 for row in rows]), item, users)
+        for rows, users, item in zip(tables, lines, items, strict=True)
+    ]
 
 
 def write(path: Path, user: npt.NDArray[np.int32], item: npt.NDArray[np.int32]) -> None:
     """Write codes that are sorted by user; users without items get no line."""
     starts = np.flatnonzero(np.diff(user, prepend=-1))
     with path.open("w", encoding="ascii") as file:
-        for items, who in zip(np.split(item, starts[1:]), user[starts].tolist(), strict=True):
+        for items, who in zip(np.split(item, starts[1:]), user[starts].tolist(), strict=False):
             file.write(f"{who} {' '.join(map(str, items.tolist()))}\n")
 
 
-def _ids(tokens: list[str], path: Path, what: str) -> npt.NDArray[Any]:
-    """Tokens as int64 where all are plain integers, else as they stand."""
-    if not all(token.isascii() and token.lstrip("-").isdigit() for token in tokens):
-        return np.array(tokens, dtype=object)
-    if any(token != "0" and token.lstrip("-").startswith("0") for token in tokens):
-        return np.array(tokens, dtype=object)  # 007 is not 7
+def _rows(path: Path) -> list[list[str]]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 text (byte {error.start})") from None
+    rows = [tokens for line in text.splitlines() if (tokens := line.split())]
+    if not rows:
+        raise DataError(f"{path}: the file is empty")
+    return rows
+
+
+def _id_columns(
+    columns: list[list[str]], paths: Sequence[Path], what: str
+) -> list[npt.NDArray[Any]]:
+    if not all(_is_plain_integer(token) for column in columns for token in column):
+        return [np.array(column, dtype=object) for column in columns]
+    return [_integers(column, path, what) for column, path in zip(columns, paths, strict=True)]
+
+
+def _is_plain_integer(token: str) -> bool:
+    digits = token.removeprefix("-")
+    return digits.isdigit() and digits.isascii() and (digits == "0" or digits[0] != "0")
+
+
+def _integers(tokens: list[str], path: Path, what: str) -> npt.NDArray[np.int64]:
     try:
         numbers = np.array(tokens, dtype=np.int64)
     except OverflowError:

@@ -119,13 +119,13 @@ class Splits:
         parts = (train, valid, test)
         users, user_maps = _union([part.users for part in parts], "user")
         items, item_maps = _union([part.items for part in parts], "item")
-        joined = [
+        train, valid, test = (
             Interactions.from_codes(
                 user_map[part.user], item_map[part.item], users=users, items=items
             )
             for part, user_map, item_map in zip(parts, user_maps, item_maps, strict=True)
-        ]
-        return cls(*joined, protocol=protocol or {"name": "ready-made"})
+        )
+        return cls(train, valid, test, protocol=protocol or {"name": "ready-made"})
 
     def meta(self) -> dict[str, Any]:
         """Sizes and fingerprints, as written to ``meta.json``."""
@@ -152,9 +152,9 @@ class Splits:
             for name in PARTS:
                 part = self.part(name)
                 lightgcn_text.write(scratch / f"{name}.txt", part.user, part.item)
-            for name, ids in (("users", self.users), ("items", self.items)):
+            for side, ids in (("users", self.users), ("items", self.items)):
                 if not ids.is_range:
-                    (scratch / f"{name}.json").write_text(
+                    (scratch / f"{side}.json").write_text(
                         json.dumps(ids.values.tolist(), ensure_ascii=False), encoding="utf-8"
                     )
             (scratch / "meta.json").write_text(json.dumps(self.meta(), indent=1) + "\n")
@@ -180,7 +180,9 @@ class Splits:
                 f"found {there}"
             )
         meta = _read_json(root / "meta.json") if (root / "meta.json").is_file() else {}
-        parsed = {name: lightgcn_text.parse(root / f"{name}.txt") for name in names}
+        parsed = dict(
+            zip(names, lightgcn_text.parse([root / f"{name}.txt" for name in names]), strict=True)
+        )
         users = _stored_ids(root / "users.json", meta.get("users"))
         items = _stored_ids(root / "items.json", meta.get("items"))
         parts = {}
@@ -211,8 +213,8 @@ class Splits:
                 continue
             if key in mine["sha256"] and digest != mine["sha256"][key]:
                 raise DataError(
-                    f"{root}: the fingerprint of {key} differs from meta.json; "
-                    "the files were changed after they were written"
+                    f"{root}: the fingerprint of {key} is {mine['sha256'][key]}, but meta.json says "
+                    f"{digest}; the files were changed after they were written"
                 )
 
     def _refuse_overlap(self) -> None:
@@ -227,8 +229,8 @@ class Splits:
                 user, item = divmod(int(shared[0]), width)
                 raise DataError(
                     f"{shared.size:,} interactions are in both {PARTS[first]} and "
-                    f"{PARTS[second]}, such as user {self.users.values[user]!r} with item "
-                    f"{self.items.values[item]!r}; a split must not overlap"
+                    f"{PARTS[second]}, such as user {self.users.decode([user])[0]!r} with item "
+                    f"{self.items.decode([item])[0]!r}; a split must not overlap"
                 )
 
     def __repr__(self) -> str:
@@ -254,7 +256,11 @@ def split(data: Interactions, protocol: str = "random", *, seed: int = 0) -> Spl
         )
     if data.time is None:
         raise ConfigError(f"the protocol {protocol!r} needs times, and this data has none")
-    return _leave_last_out(data) if protocol == "leave-last-out" else _by_time(data, data.time)
+    return (
+        _leave_last_out(data, data.time)
+        if protocol == "leave-last-out"
+        else _by_time(data, data.time)
+    )
 
 
 def merge(first: Interactions, second: Interactions) -> Interactions:
@@ -308,9 +314,9 @@ def _rank_in_user(data: Interactions) -> npt.NDArray[np.int64]:
     return np.arange(len(data)) - data.user_offsets[data.user]
 
 
-def _leave_last_out(data: Interactions) -> Splits:
+def _leave_last_out(data: Interactions, time: npt.NDArray[np.int64]) -> Splits:
     counts = np.diff(data.user_offsets)[data.user]
-    by_time = np.lexsort((data.item, data.time, data.user))
+    by_time = np.lexsort((data.item, time, data.user))
     from_last = np.empty(len(data), dtype=np.int64)
     from_last[by_time] = counts - 1 - _rank_in_user(data)
     is_test = (from_last == 0) & (counts >= 2)

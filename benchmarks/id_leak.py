@@ -1,0 +1,39 @@
+"""How much the ids of each shared dataset give away; writes results/id_leak.json.
+
+    CERP_DATA_DIR=... python benchmarks/id_leak.py
+
+No training: see cerp.leak for the two recommenders.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+from cerp.leak import id_leak
+from cerp.data.splits import Splits
+
+DATASETS = ("gowalla", "amazon-beauty", "lastfm", "ml-1m")
+RESULT = Path(__file__).parent.parent / "results" / "id_leak.json"
+
+
+def main() -> None:
+    """Measure every dataset, print and write the figures."""
+    data = Path(os.environ["CERP_DATA_DIR"])
+    reports = {}
+    for name in DATASETS:
+        splits = Splits.load(data / name)
+        started = time.perf_counter()
+        report = id_leak(splits)
+        seconds = round(time.perf_counter() - started, 1)
+        reports[name] = {"seconds": seconds, **report.summary()}
+        print(json.dumps({name: reports[name]}, indent=1))
+    scratch = RESULT.with_suffix(".json.tmp")
+    scratch.write_text(json.dumps(reports, indent=1) + "\n", encoding="utf-8")
+    scratch.replace(RESULT)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""How long `cerp.read` takes on five million rows, next to bare readers that only encode.
+
+Every reader runs in a process of its own, so that its peak memory is its own; the
+readers take turns, and the fastest of several runs counts. All of them turn the two
+columns of string ids into integer codes. "pairs" reads those two columns, "times"
+the timestamps too. Beyond the bare readers, `cerp.read` finds the layout, checks
+every id, orders the ids, sorts the pairs and merges those that repeat.
+
+    python benchmarks/reading.py --output results/reading.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+USERS, ITEMS = 370_000, 120_000
+IDS = ("user_id", "item_id")
+LIMIT_RATIO, LIMIT_MB = 1.5, 1200
+
+
+def generate(folder: Path, rows: int) -> None:
+    """A seeded log with long-tailed users and items: ``log.csv`` and ``log.parquet``."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    rng = np.random.default_rng(0)
+
+    def column(count: int, prefix: str, length: int, tail: float) -> Any:
+        letters = rng.choice(list("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"), (count, length))
+        names = [prefix + "".join(row) for row in letters]
+        weights = rng.pareto(tail, count) + 1
+        codes = rng.choice(count, rows, p=weights / weights.sum())
+        return pa.DictionaryArray.from_arrays(codes.astype(np.int32), names).cast(pa.string())
+
+    table = pa.table(
+        {
+            "user_id": column(USERS, "A", 12, tail=1.5),
+            "item_id": column(ITEMS, "B0", 8, tail=1.0),
+            "rating": rng.integers(1, 6, rows).astype(np.int8),
+            "timestamp": rng.integers(10**9, 11 * 10**8, rows),
+        }
+    )
+    csv.write_csv(table, folder / "log.csv")
+    parquet.write_table(table, folder / "log.parquet")
+
+
+def duckdb_load(path: Path, *, times: bool) -> Any:
+    """DuckDB: the columns into a table, nothing encoded. A floor, not a rival."""
+    import duckdb
+
+    scan = f"read_csv('{path}', header=true, delim=',', all_varchar=true)"
+    if path.suffix == ".parquet":
+        scan = f"read_parquet('{path}')"
+    columns = ", ".join([*IDS, *(["timestamp::bigint as timestamp"] if times else [])])
+    connection = duckdb.connect()
+    connection.execute(f"create temp table log as select {columns} from {scan}")
+    return connection
+
+
+def duckdb_codes(path: Path, *, times: bool) -> Any:
+    """DuckDB: ids numbered by first appearance, rows joined to their codes."""
+    connection = duckdb_load(path, times=times)
+    for name in IDS:
+        connection.execute(
+            f"create temp table {name}s as select {name}, row_number() over (order by first) - 1 "
+            f"as code from (select {name}, min(rowid) as first from log group by 1)"
+        )
+    return connection.execute(
+        f"select user_ids.code::int as u, item_ids.code::int as i{', timestamp' * times} from log "
+        "join user_ids using (user_id) join item_ids using (item_id)"
+    ).fetchnumpy()
+
+
+def pyarrow_codes(path: Path, *, times: bool) -> Any:
+    """PyArrow: dictionary types asked of its reader, then one dictionary per column."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    columns = [*IDS, *(["timestamp"] if times else [])]
+    if path.suffix == ".parquet":
+        return parquet.read_table(path, columns=columns, read_dictionary=IDS).unify_dictionaries()
+    kinds = dict.fromkeys(IDS, pa.dictionary(pa.int32(), pa.string()))
+    convert = csv.ConvertOptions(column_types=kinds, include_columns=columns)
+    return csv.read_csv(path, convert_options=convert).unify_dictionaries()
+
+
+def cerp_read(path: Path, *, times: bool) -> Any:
+    """`cerp.read`."""
+    from cerp.data.readers import read
+
+    return read(path, time=None if times else False)
+
+
+READERS: dict[str, tuple[str, Callable[..., Any]]] = {
+    "duckdb, load only": ("duckdb", duckdb_load),
+    "duckdb to codes": ("duckdb", duckdb_codes),
+    "pyarrow to codes": ("pyarrow.csv,pyarrow.parquet", pyarrow_codes),
+    "cerp.read": ("duckdb,cerp.data.readers", cerp_read),
+}
+BARE = ("duckdb to codes", "pyarrow to codes")
+CASES = [(kind, what) for kind in ("csv", "parquet") for what in ("pairs", "times")]
+
+
+def run_here(reader: str, path: Path, what: str) -> dict[str, float]:
+    """Time one reader in this process; imports do not count."""
+    modules, function = READERS[reader]
+    for module in modules.split(","):
+        __import__(module)
+    start = time.perf_counter()
+    result = function(path, times=what == "times")
+    seconds = time.perf_counter() - start
+    del result
+    peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {"seconds": round(seconds, 3), "peak_mb": round(peak_kb * 1024 / 1e6)}
+
+
+def measure(folder: Path, runs: int) -> dict[str, dict[str, list[dict[str, float]]]]:
+    """All runs of all readers: case -> reader -> runs, interleaved."""
+    found: dict[str, dict[str, list[dict[str, float]]]] = {}
+    for _ in range(runs):
+        for kind, what in CASES:
+            for reader in READERS:
+                command = [sys.executable, __file__, "--run", reader, what]
+                path = str(folder / f"log.{kind}")
+                done = subprocess.run([*command, path], capture_output=True, check=True, text=True)
+                of_case = found.setdefault(f"{kind}, {what}", {})
+                of_case.setdefault(reader, []).append(json.loads(done.stdout))
+    return found
+
+
+def summarise(runs: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
+    """The fastest run of each reader, and cerp against the fastest bare one."""
+    fastest = {reader: min(run["seconds"] for run in runs[reader]) for reader in READERS}
+    ratio = fastest["cerp.read"] / min(fastest[reader] for reader in BARE)
+    peak = max(run["peak_mb"] for run in runs["cerp.read"])
+    return {
+        "fastest_seconds": fastest,
+        "ratio_to_fastest_bare": round(ratio, 2),
+        "peak_mb": peak,
+        "within_limits": ratio <= LIMIT_RATIO and peak <= LIMIT_MB,
+        "runs": runs,
+    }
+
+
+def machine() -> dict[str, Any]:
+    """What the figures depend on."""
+    cpuinfo = Path("/proc/cpuinfo")
+    models = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
+    return {
+        "cpu": models[0].partition(":")[2].strip() if models else platform.processor(),
+        "cores": os.cpu_count(),
+        "load_before": os.getloadavg()[0],
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("duckdb", "pyarrow", "numpy")},
+    }
+
+
+def main() -> None:
+    """Generate, measure, print a table and write the figures."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--output", type=Path, default=Path("results/reading.json"))
+    parser.add_argument(
+        "--run", nargs=3, metavar=("READER", "WHAT", "FILE"), help=argparse.SUPPRESS
+    )
+    options = parser.parse_args()
+    if options.run:
+        reader, what, file = options.run
+        print(json.dumps(run_here(reader, Path(file), what)))
+        return
+    figures: dict[str, Any] = {"rows": options.rows, "machine": machine()}
+    with tempfile.TemporaryDirectory() as scratch:
+        generate(Path(scratch), options.rows)
+        found = measure(Path(scratch), options.runs)
+    figures |= {case: summarise(runs) for case, runs in found.items()}
+    for case in found:
+        summary = figures[case]
+        timed = ", ".join(f"{name} {s:.2f} s" for name, s in summary["fastest_seconds"].items())
+        ratio, peak = summary["ratio_to_fastest_bare"], summary["peak_mb"]
+        print(f"{case}: {timed}; ratio {ratio:.2f}, peak {peak} MB")
+    scratch_file = options.output.with_suffix(".part")
+    scratch_file.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    scratch_file.rename(options.output)
+
+
+if __name__ == "__main__":
+    main()

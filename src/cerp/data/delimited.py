@@ -1,0 +1,92 @@
+"""Delimited text: CSV, TSV and their relatives."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cerp.data import text_files
+from cerp.data.columns import Origin, Wanted, choose
+from cerp.data.interactions import Interactions
+from cerp.data.sniffing import Layout, Record, records
+from cerp.data.tables import TEXT_TIMES, Database, encode_loaded
+from cerp.errors import DataError
+
+
+@dataclass(frozen=True)
+class DelimitedFile:
+    """A text file whose layout is known."""
+
+    plain: Path
+    """Uncompressed UTF-8."""
+    source: Path
+    """What the caller named; messages do too."""
+    layout: Layout
+
+    def read(self, wanted: Wanted) -> Interactions:
+        """The interactions in it."""
+        names = [f"column{k}" for k in range(len(self.layout.columns))]
+        roles = choose(
+            self.layout.columns,
+            wanted,
+            str(self.source),
+            numeric=None if self.layout.has_header else self.layout.numeric,
+        )
+        with Database() as database:
+            try:
+                database.load(
+                    "read_csv($file, auto_detect=false, header=false, hive_partitioning=false, "
+                    f"columns={dict.fromkeys(names, 'VARCHAR')}, skip={self.layout.skip}, "
+                    "delim=$delimiter, quote=$quote, escape=$quote)",
+                    {
+                        "file": str(self.plain),
+                        "delimiter": self.layout.delimiter,
+                        "quote": '"' if len(self.layout.delimiter) == 1 else "",
+                    },
+                    {role: names[position] for role, position in roles.present()},
+                )
+            except DataError as error:
+                self._refuse_broken_line()
+                raise DataError(f"{self.source}: not delimited text ({error})") from None
+            origin = Origin(str(self.source), self._locate)
+            times = TEXT_TIMES if roles.time is not None else ()
+            return encode_loaded(database, wanted, origin, times, is_text=True)
+
+    def _rows(self) -> Iterator[Record]:
+        """The records after the header, with their lines: slow, for messages only."""
+        lines = text_files.lines(self.plain, self.source)
+        for line, fields in records(lines, self.layout.delimiter):
+            if line > self.layout.skip:
+                yield line, fields
+
+    def _locate(self, row: int) -> str:
+        try:
+            return f"line {next(itertools.islice(self._rows(), row, None))[0]}"
+        except (StopIteration, csv.Error):  # DuckDB took the file otherwise than csv does
+            return f"row {row + 1}"
+
+    def _refuse_broken_line(self) -> None:
+        """Name the line over which DuckDB stumbled."""
+        width = len(self.layout.columns)
+        line = self.layout.skip
+        try:
+            for line, fields in self._rows():
+                if len(fields) != width:
+                    raise DataError(
+                        f"{self.source}, line {line}: {len(fields)} columns, where {width} are "
+                        f"expected (delimiter {self.layout.delimiter!r})"
+                    )
+        except csv.Error as error:
+            raise DataError(f"{self.source}, after line {line}: {error}") from None
+        first = None
+        for number, text in enumerate(text_files.lines(self.plain, self.source), start=1):
+            ending = text[len(text.rstrip("\r\n")) :]
+            first = first or ending
+            if ending not in (first, ""):
+                raise DataError(
+                    f"{self.source}, line {number}: ends in {ending!r}, the lines before in "
+                    f"{first!r}; use one line ending throughout"
+                )

@@ -1,0 +1,128 @@
+"""Columns that are in memory already: data frames, Arrow tables, parsed JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cerp.data.columns import Column, Origin, Wanted, choose, unreadable_rating, unreadable_time
+from cerp.data.interactions import Int64Array, Interactions
+from cerp.data.vocabulary import encode, in_native_order
+
+Values = npt.NDArray[Any]
+"""A column; in an object array None is a missing value."""
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+
+
+def read_columns(columns: dict[str, Values], wanted: Wanted, origin: Origin) -> Interactions:
+    """Interactions of columns by role: user, item and, where there are such, rating and time."""
+    rows: Int64Array = np.arange(len(columns["user"]))
+    if wanted.min_rating is not None:
+        rows = rows[_ratings(columns["rating"], origin) >= wanted.min_rating]
+    (users, user), (items, item) = (
+        in_native_order(
+            *encode(columns[side], rows, side, origin),
+            side,
+            origin,
+            is_text=False,
+            as_strings=wanted.ids == "string",
+        )
+        for side in ("user", "item")
+    )
+    time = _times(columns["time"], rows, origin) if "time" in columns else None
+    return Interactions.from_codes(user, item, users=users, items=items, time=time)
+
+
+def read_frame(frame: Any, wanted: Wanted) -> Interactions:
+    """Interactions of a pandas, polars or pyarrow table."""
+    library = type(frame).__module__.partition(".")[0]
+    origin = Origin(f"the {library} table")
+    names: list[Column] = list(frame.column_names if library == "pyarrow" else frame.columns)
+    roles = choose(names, wanted, origin.name)
+    columns = {role: _column(frame, names[position]) for role, position in roles.present()}
+    return read_columns(columns, wanted, origin)
+
+
+def _column(frame: Any, name: Column) -> Values:
+    """A column as NumPy has it, with None in place of whatever the library calls missing."""
+    column = frame[name]
+    missing = column.isna() if hasattr(column, "isna") else column.is_null()
+    mask = np.asarray(missing, dtype=bool)
+    values = np.asarray(column)
+    if mask.any():
+        values = values.astype(object)
+        values[mask] = None
+    return values
+
+
+def _ratings(values: Values, origin: Origin) -> npt.NDArray[np.float64]:
+    if values.dtype.kind in "iuf":
+        ratings = values.astype(np.float64)
+    else:
+        ratings = np.array([_number(value) for value in values], dtype=np.float64)
+    bad = ~np.isfinite(ratings)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise unreadable_rating(origin, row, values[row])
+    return ratings
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def _times(values: Values, rows: Int64Array, origin: Origin) -> Int64Array:
+    """Times as int64, by the first reading that applies to every row."""
+    if values.dtype.kind == "M":
+        return values[rows].astype("datetime64[us]").astype(np.int64)
+    if values.dtype.kind == "i":
+        return values[rows].astype(np.int64)
+    chosen = values[rows].tolist()
+    attempts = [[reading(value) for value in chosen] for reading in READINGS]
+    best = min(attempts, key=lambda attempt: attempt.count(None))
+    if None in best:
+        row = best.index(None)
+        raise unreadable_time(origin, int(rows[row]), chosen[row])
+    return np.array(best, dtype=np.int64)
+
+
+def _whole_number(value: Any) -> int | None:
+    if (isinstance(value, str) and "." not in value) or type(value) is int:
+        try:
+            return _within_int64(int(value))
+        except ValueError:
+            return None
+    return None
+
+
+def _seconds(value: Any) -> int | None:
+    number = _number(value) if not isinstance(value, bool | datetime) else math.nan
+    return _within_int64(round(number * 1e6)) if math.isfinite(number * 1e6) else None
+
+
+def _instant(value: Any) -> int | None:
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        return None
+    if not isinstance(moment, datetime):
+        return None
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND
+
+
+def _within_int64(value: int) -> int | None:
+    return value if -(2**63) <= value < 2**63 else None
+
+
+READINGS: tuple[Callable[[Any], int | None], ...] = (_whole_number, _seconds, _instant)
+"""As in `cerp.data.tables`: a whole number keeps its unit, the others become microseconds."""

@@ -1,0 +1,156 @@
+"""The layout of delimited text: delimiter, header and columns, told from its first lines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from cerp.data.columns import ITEM_NAMES, USER_NAMES, Column, is_recognised
+from cerp.errors import DataError
+
+DELIMITERS = ("::", "\t", ",", ";", "|", " ")
+"""In order of preference where several fit."""
+
+NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+
+Record = tuple[int, list[str]]
+"""The line, from 1, on which a record starts, and its fields."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How to read one delimited file."""
+
+    delimiter: str
+    columns: tuple[Column, ...]
+    """Names from the header; positions where there is none."""
+    skip: int
+    """Lines before the first row of data."""
+    numeric: frozenset[int]
+    """Positions that hold nothing but numbers in the first lines."""
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the columns have names."""
+        return isinstance(self.columns[0], str)
+
+
+def records(lines: Iterable[str], delimiter: str) -> Iterator[Record]:
+    """The records of delimited text; empty lines are none.
+
+    Fields may be quoted with double quotes, except where the delimiter is
+    ``::``: the files that use it quote nothing.
+    """
+    if len(delimiter) > 1:
+        for number, line in enumerate(lines, start=1):
+            if text := line.rstrip("\r\n"):
+                yield number, text.split(delimiter)
+        return
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    while True:
+        start = reader.line_num + 1
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return
+        if fields:
+            yield start, fields
+
+
+def sniff(
+    head: str,
+    source: str,
+    *,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    asked: Collection[Column | None] = (),
+) -> Layout:
+    """The layout of interactions in text that starts with ``head`` (whole lines)."""
+    delimiter = delimiter or find_delimiter(head, source)
+    rows = first_records(head, delimiter, source)
+    if not rows:
+        raise DataError(f"{source}: the file is empty")
+    first = rows[0][1]
+    body = [fields for _, fields in rows[1:]]
+    if header is None:
+        header = is_header(first, body, (*USER_NAMES, *ITEM_NAMES), asked)
+    if header is None:
+        raise DataError(
+            f"{source}: cannot tell whether line 1 is a header ({', '.join(first)}); "
+            "pass header=True or header=False"
+        )
+    if not header:
+        body = [first, *body]
+    elif not body:
+        raise DataError(f"{source}: the file holds a header line and no rows")
+    return Layout(
+        delimiter,
+        columns=tuple(first) if header else tuple(range(len(first))),
+        # Empty lines may come first, and quoted names may hold line breaks.
+        skip=rows[0][0] - 1 + (1 + "".join(first).count("\n") if header else 0),
+        numeric=_numeric(body, len(first)),
+    )
+
+
+def is_header(
+    first: list[str],
+    body: list[list[str]],
+    known: Sequence[Collection[str]],
+    asked: Collection[Column | None] = (),
+) -> bool | None:
+    """Whether the first record names the columns; None if that cannot be told.
+
+    It does if it holds a known name. Otherwise it does not if it holds a number,
+    and does if it holds a name asked for or a column below it is numeric.
+    """
+    if any(is_recognised(name, known) for name in first):
+        return True
+    if any(NUMBER.fullmatch(name) for name in first):
+        return False
+    return True if any(name in asked for name in first) or _numeric(body, len(first)) else None
+
+
+def find_delimiter(head: str, source: str) -> str:
+    """The delimiter that cuts most records into as many fields as the first."""
+    if not head.strip():
+        raise DataError(f"{source}: the file is empty")
+    fits = {delimiter: fit(head, delimiter) for delimiter in DELIMITERS}
+    best = max(fits, key=lambda delimiter: fits[delimiter])
+    if fits[best] == 0.0:
+        raise DataError(
+            f"{source}: line 1 has a single column (no tab, comma, semicolon, '|', '::' or "
+            "space in it); a table needs users and items; pass delimiter= if it is another"
+        )
+    return best
+
+
+def fit(head: str, delimiter: str) -> float:
+    """The share of records with as many fields, two or more, as the first."""
+    try:
+        widths = [len(fields) for _, fields in first_records(head, delimiter, "")]
+    except DataError:
+        return 0.0
+    alike = sum(width == widths[0] for width in widths)
+    return alike / len(widths) if widths and widths[0] > 1 else 0.0
+
+
+def first_records(head: str, delimiter: str, source: str) -> list[Record]:
+    """The records of the first lines; a broken one ends them unless it is the first."""
+    found: list[Record] = []
+    try:
+        for record in records(io.StringIO(head, newline=""), delimiter):
+            found.append(record)  # noqa: PERF402 - what came before an error counts
+    except csv.Error as error:
+        if not found:
+            raise DataError(f"{source}, line 1: not delimited text ({error})") from None
+    return found
+
+
+def _numeric(body: list[list[str]], width: int) -> frozenset[int]:
+    full = [fields for fields in body if len(fields) == width]
+    return frozenset(
+        k for k in range(width) if full and all(NUMBER.fullmatch(row[k]) for row in full)
+    )

@@ -1,0 +1,87 @@
+"""Text files as they come: compressed, in another encoding, or not text at all."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cerp.errors import ConfigError, DataError
+
+HEAD_BYTES = 1 << 16
+"""How much of a file its layout is told from."""
+
+
+@contextmanager
+def plain_text(path: Path, encoding: str = "utf-8") -> Iterator[Path]:
+    """The file as uncompressed UTF-8: itself, or a copy that lives as long as the with block."""
+    try:
+        is_utf8 = codecs.lookup(encoding).name == "utf-8"
+    except LookupError:
+        raise ConfigError(f"encoding={encoding!r} is not known to Python") from None
+    if is_utf8 and path.suffix != ".gz":
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="cerp-") as scratch:
+        copy = Path(scratch) / "plain"
+        _copy_as_utf8(path, copy, encoding, is_utf8=is_utf8)
+        yield copy
+
+
+def head(plain: Path, source: Path) -> str:
+    """The first lines of a plain file; binary content is refused."""
+    with plain.open("rb") as file:
+        start = file.read(HEAD_BYTES)
+        is_whole = not file.read(1)
+    if b"\0" in start:
+        raise DataError(
+            f"{source}: binary data (it contains NUL bytes), not text; "
+            'if it is UTF-16 text, pass encoding="utf-16"'
+        )
+    if not is_whole:
+        start = start[: start.rfind(b"\n") + 1]
+        if not start:
+            raise DataError(f"{source}: line 1 is longer than {HEAD_BYTES:,} bytes: not a table")
+    try:
+        return start.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise not_utf8(source, start.count(b"\n", 0, error.start) + 1) from None
+
+
+def lines(plain: Path, source: Path) -> Iterator[str]:
+    """The lines of a plain file, with an error that names the first that is not UTF-8."""
+    with plain.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.isascii() and any("\udc80" <= character <= "\udcff" for character in line):
+                raise not_utf8(source, number)
+            yield line
+
+
+def not_utf8(source: Path, line: int) -> DataError:
+    """The error for a line that cannot be decoded."""
+    return DataError(
+        f'{source}, line {line}: not UTF-8 text; pass its encoding, for example encoding="latin-1"'
+    )
+
+
+def _copy_as_utf8(path: Path, copy: Path, encoding: str, *, is_utf8: bool) -> None:
+    # What claims to be UTF-8 is copied as it is: whoever reads it can name the bad line.
+    errors = "surrogateescape" if is_utf8 else "strict"
+    opener = gzip.open if path.suffix == ".gz" else open
+    try:
+        with (
+            opener(path, "rt", encoding=encoding, errors=errors, newline="") as source,
+            copy.open("w", encoding="utf-8", errors=errors, newline="") as target,
+        ):
+            shutil.copyfileobj(source, target, 1 << 20)
+    except LookupError:
+        raise ConfigError(f"encoding={encoding!r} is not a text encoding") from None
+    except UnicodeError as error:
+        raise DataError(f"{path}: not {encoding} text ({error})") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{path}: the compressed file is damaged ({error})") from None

@@ -1,0 +1,141 @@
+"""From the distinct values of a column to ids in native order.
+
+Whether ids are integers or strings is decided here, on the distinct values.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cerp.data.columns import Origin
+from cerp.data.interactions import Ids, Int32Array, Int64Array
+from cerp.errors import DataError
+
+CANONICAL_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
+"""Text that an integer prints as: 007, +7 and 7.0 are not 7."""
+
+LARGEST_ID = np.iinfo(np.int64).max
+LONG_INTEGER = 40
+"""So many characters never fit into int64."""
+KEEP_AS_TEXT = 'pass ids="string" to keep such ids as text'
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The distinct values of an id column, in any order."""
+
+    values: npt.NDArray[Any]
+    """Integers, or an object array of strings (None: the id is missing)."""
+    first_rows: Int64Array
+    """The row, from 0, in which each value appears first."""
+
+
+def in_native_order(
+    vocabulary: Vocabulary,
+    codes: Int32Array,
+    side: str,
+    origin: Origin,
+    *,
+    is_text: bool,
+    as_strings: bool,
+) -> tuple[Ids, Int32Array]:
+    """Ids of one side, and its rows recoded to them: numeric order, else first appearance.
+
+    ``is_text`` says that the source has no types, so that the text of an
+    integer is an integer, provided that every id of the column is one.
+    """
+    values = vocabulary.values
+    are_strings = as_strings
+    if values.dtype.kind == "O":
+        _refuse_missing(vocabulary, side, origin)
+        if is_text and not as_strings and all(map(CANONICAL_INTEGER.fullmatch, values)):
+            # Cut where it is out of range anyway: Python refuses to parse very long numbers.
+            values = np.array([int(value[:LONG_INTEGER]) for value in values], dtype=object)
+        are_strings = as_strings or any(isinstance(value, str) for value in values[:1])
+    if are_strings:
+        order = np.argsort(vocabulary.first_rows)
+        ids = Ids(values[order].astype(object))
+    else:
+        _refuse_out_of_range(values, vocabulary, side, origin)
+        values = values.astype(np.int64)
+        order = np.argsort(values)
+        ids = Ids(values[order])
+    rank = np.empty(len(order), dtype=np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return ids, rank[codes]
+
+
+def encode(
+    values: npt.NDArray[Any], rows: Int64Array, side: str, origin: Origin
+) -> tuple[Vocabulary, Int32Array]:
+    """The distinct values of a typed column, over some of its rows, and those rows as codes."""
+    chosen = values[rows]
+    if values.dtype.kind in "iu":
+        distinct, first, inverse = np.unique(chosen, return_index=True, return_inverse=True)
+        return Vocabulary(distinct, rows[first]), inverse.astype(np.int32)
+    if values.dtype.kind not in "OUT":
+        raise DataError(
+            f"{origin.name}: {side} ids are {values.dtype}; ids must be integers or strings "
+            "(convert the column first)"
+        )
+    chosen = chosen.astype(object)
+    _refuse_mixed_types(chosen, rows, side, origin)
+    position: dict[Any, int] = {}
+    codes: Int32Array = np.fromiter(
+        (position.setdefault(value, len(position)) for value in chosen), np.int32, len(chosen)
+    )
+    distinct = np.empty(len(position), dtype=object)
+    distinct[:] = list(position)
+    try:
+        "".join(map(str, position)).encode()
+    except UnicodeEncodeError:
+        raise DataError(f"{origin.name}: a {side} id holds half a surrogate pair") from None
+    _, first = np.unique(codes, return_index=True)
+    return Vocabulary(distinct, rows[first]), codes
+
+
+def _refuse_mixed_types(
+    chosen: npt.NDArray[Any], rows: Int64Array, side: str, origin: Origin
+) -> None:
+    kinds = [type(value) for value in chosen]
+    present = set(kinds)
+    if type(None) in present:
+        raise _missing(origin, int(rows[kinds.index(type(None))]), side)
+    if present in (set(), {int}, {str}):
+        return
+    allowed = kinds[0] if kinds[0] in (int, str) else None
+    odd = next(k for k, kind in enumerate(kinds) if kind is not allowed)
+    raise DataError(
+        f"{origin.at(int(rows[odd]))}: {side} id {chosen[odd]!r} is of type "
+        f"{kinds[odd].__name__}; a column of ids must be all integers or all strings "
+        "(convert it first)"
+    )
+
+
+def _refuse_missing(vocabulary: Vocabulary, side: str, origin: Origin) -> None:
+    values = vocabulary.values.tolist()
+    missing = [values.index(absent) for absent in (None, "") if absent in values]
+    if missing:
+        raise _missing(origin, int(vocabulary.first_rows[missing].min()), side)
+
+
+def _missing(origin: Origin, row: int, side: str) -> DataError:
+    return DataError(f"{origin.at(row)}: the {side} id is missing; fill it in or remove the row")
+
+
+def _refuse_out_of_range(
+    values: npt.NDArray[Any], vocabulary: Vocabulary, side: str, origin: Origin
+) -> None:
+    for problem, bad in (
+        ("is negative", values < 0),
+        ("does not fit into 64 bits", values > LARGEST_ID),
+    ):
+        if bad.any():
+            worst = np.flatnonzero(bad)[np.argmin(vocabulary.first_rows[bad])]
+            place = origin.at(int(vocabulary.first_rows[worst]))
+            raise DataError(f"{place}: {side} id {values[worst]} {problem}; {KEEP_AS_TEXT}")

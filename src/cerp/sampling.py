@@ -1,0 +1,139 @@
+"""Training batches: shuffled positives, each with fresh negatives, on the training device.
+
+Every batch is a pure function of (seed, epoch, step). So the sampler's whole
+state is two integers, a resumed run sees the batches it would have seen, and
+the processes of a data-parallel run can each draw the global batch and keep
+their slice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cerp.data.interactions import Interactions
+from cerp.errors import ConfigError, DataError
+
+
+class Batch(NamedTuple):
+    """B positives with k negatives each, as user and item codes (int64)."""
+
+    users: Tensor
+    """(B,)"""
+    positives: Tensor
+    """(B,)"""
+    negatives: Tensor
+    """(B, k); never a training positive of the user in the same row."""
+
+
+class Sampler:
+    """All training positives once per epoch in random order, k fresh negatives each.
+
+    Negatives are uniform over the items the user has *not* taken in training,
+    exactly and without rejection: with the user's positives sorted as
+    p_0 < p_1 < ..., the value p_j - j counts the non-positives before p_j, so
+    the r-th non-positive is ``r + #{j : p_j - j <= r}``. That count is one
+    binary search, whatever share of the catalogue the user has taken.
+
+    A user who has taken every item has no negatives and is left out;
+    `skipped_users` says how many.
+    """
+
+    def __init__(
+        self,
+        train: Interactions,
+        *,
+        batch_size: int,
+        negatives: int = 5,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        if batch_size < 1 or negatives < 1:
+            raise ConfigError(
+                "a batch needs at least 1 positive and 1 negative, "
+                f"got {batch_size} and {negatives}"
+            )
+        self.batch_size, self.num_negatives, self.seed = batch_size, negatives, seed
+        self.device = torch.device(device)
+        self.epoch, self.step = 0, 0
+        counts = np.diff(train.user_offsets)
+        has_negatives = counts < train.num_items
+        self.skipped_users = int((~has_negatives).sum())
+        if self.skipped_users:
+            train = train.subset(has_negatives[train.user])
+        if len(train) == 0:
+            raise DataError("there is nothing to train on: no user has both taken and left items")
+
+        self._num_items = train.num_items
+        self._offsets = torch.from_numpy(train.user_offsets.copy()).to(self.device)
+        # user * num_items + (p_j - j), sorted. User and item of every positive can be read
+        # off it, so this is all that is kept of the data: 8 bytes an interaction.
+        skips = train.user.astype(np.int64)
+        skips *= train.num_items
+        skips += train.item
+        skips -= np.arange(len(train))
+        skips += train.user_offsets[train.user]
+        self._skips = torch.from_numpy(skips).to(self.device)
+        self._order: tuple[int, Tensor] | None = None
+
+    def __len__(self) -> int:
+        """Batches per epoch; the last one may be smaller."""
+        return -(-len(self._skips) // self.batch_size)
+
+    def __iter__(self) -> Iterator[Batch]:
+        """The rest of the current epoch; afterwards the sampler stands at the next one."""
+        while self.step < len(self):
+            batch = self.batch(self.epoch, self.step)
+            self.step += 1
+            yield batch
+        self.epoch, self.step = self.epoch + 1, 0
+
+    def batch(self, epoch: int, step: int) -> Batch:
+        """The batch at one place of the run."""
+        order = self._order_of(epoch)
+        chosen = order[step * self.batch_size : (step + 1) * self.batch_size]
+        skips = self._skips[chosen]
+        users = skips // self._num_items
+        positives = skips - users * self._num_items + (chosen - self._offsets[users])
+        negatives = self._negatives(users, self._generator(epoch, step + 1))
+        return Batch(users, positives, negatives)
+
+    def state_dict(self) -> dict[str, int]:
+        """Where the sampler stands."""
+        return {"seed": self.seed, "epoch": self.epoch, "step": self.step}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Go back to where `state_dict` was taken."""
+        if state["seed"] != self.seed:
+            raise ConfigError(f"the saved sampler has seed {state['seed']}, this one {self.seed}")
+        self.epoch, self.step = state["epoch"], state["step"]
+
+    def _negatives(self, users: Tensor, generator: torch.Generator) -> Tensor:
+        start = self._offsets[users]
+        free = self._num_items - (self._offsets[users + 1] - start)
+        shape = (len(users), self.num_negatives)
+        # float64: uniform to one part in 2^53, against at most 2^31 items.
+        draw = torch.rand(shape, generator=generator, device=self.device, dtype=torch.float64)
+        rank = (draw * free[:, None]).long()
+        key = users[:, None] * self._num_items + rank
+        taken_before = torch.searchsorted(self._skips, key, right=True) - start[:, None]
+        return rank + taken_before
+
+    def _order_of(self, epoch: int) -> Tensor:
+        if self._order is None or self._order[0] != epoch:
+            self._order = None  # free the old order before the new one is drawn
+            order = torch.randperm(
+                len(self._skips), generator=self._generator(epoch, 0), device=self.device
+            )
+            self._order = (epoch, order)
+        return self._order[1]
+
+    def _generator(self, epoch: int, step: int) -> torch.Generator:
+        """Independent randomness for each place of the run."""
+        words = np.random.SeedSequence((self.seed, epoch, step)).generate_state(2, np.uint32)
+        seed = (int(words[0]) << 31) ^ int(words[1])
+        return torch.Generator(device=self.device).manual_seed(seed)

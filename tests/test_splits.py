@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cerp.data.interactions import Ids, Interactions
+from cerp.data.splits import PARTS, Splits, split
+from cerp.errors import ConfigError, DataError
+
+
+def pairs(part: Interactions) -> set[tuple[object, object]]:
+    return set(zip(part.users.decode(part.user), part.items.decode(part.item), strict=True))
+
+
+def uniform(users: int, items_each: int) -> Interactions:
+    user = np.repeat(np.arange(users), items_each)
+    item = (np.tile(np.arange(items_each), users) * 7 + user) % (items_each * 8)
+    return Interactions.from_ids(user, item, time=np.arange(len(user))[::-1])
+
+
+ROWS = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 30)), min_size=2, unique=True)
+
+
+@given(ROWS, st.integers(0, 5), st.sampled_from(["random", "leave-last-out"]))
+def test_the_parts_are_a_partition_and_every_user_keeps_a_training_item(rows, seed, protocol):
+    user, item = zip(*rows, strict=True)
+    data = Interactions.from_ids(user, item, time=np.arange(len(rows)) % 5)
+    splits = split(data, protocol, seed=seed)
+    parts = [pairs(splits.part(name)) for name in PARTS]
+    assert set.union(*parts) == set(rows)
+    assert sum(map(len, parts)) == len(rows)
+    assert {u for u, _ in parts[0]} == set(user)
+
+
+def test_random_takes_a_fifth_for_test_and_a_tenth_of_the_rest_for_validation():
+    splits = uniform(users=4, items_each=50).split(seed=1)
+    # 50 items: 10 to test, 10% of the other 40 to validation.
+    for name, expected in (("train", 36), ("valid", 4), ("test", 10)):
+        assert np.bincount(splits.part(name).user).tolist() == [expected] * 4
+
+
+def test_the_seed_decides():
+    data = uniform(users=20, items_each=20)
+    prints = [data.split(seed=seed).fingerprint for seed in (0, 0, 1)]
+    assert prints[0] == prints[1] != prints[2]
+
+
+def test_leave_last_out_takes_the_two_latest():
+    data = Interactions.from_ids(
+        [1] * 4 + [2] * 2 + [3], [5, 6, 7, 8, 5, 6, 5], time=[4, 1, 3, 2, 9, 8, 1]
+    )
+    splits = split(data, "leave-last-out")
+    assert pairs(splits.test) == {(1, 5), (2, 5)}
+    assert pairs(splits.valid) == {(1, 7)}
+    assert pairs(splits.train) == {(1, 6), (1, 8), (2, 6), (3, 5)}
+
+
+def test_a_time_split_cuts_the_whole_log_and_keeps_equal_times_together():
+    # Ten rows; the 20% cut falls inside the run of time 8, which goes to test whole.
+    data = Interactions.from_ids([1] * 10, range(10), time=[1, 2, 3, 4, 5, 6, 7, 8, 8, 8])
+    splits = split(data, "time")
+    assert pairs(splits.test) == {(1, 7), (1, 8), (1, 9)}
+    assert pairs(splits.valid) == {(1, 6)}
+    assert splits.protocol["test_from"] == 8
+
+
+def test_a_time_split_of_one_moment_is_refused():
+    data = Interactions.from_ids([1, 2], [3, 4], time=[5, 5])
+    with pytest.raises(DataError, match="needs different times"):
+        split(data, "time")
+
+
+def test_protocols_that_need_times_say_so():
+    with pytest.raises(ConfigError, match="'leave-last-out' needs times"):
+        split(Interactions.from_ids([1, 2], [3, 4]), "leave-last-out")
+
+
+def test_an_unknown_protocol_lists_the_known():
+    with pytest.raises(ConfigError, match="choose one of random, leave-last-out, time"):
+        split(Interactions.from_ids([1, 2], [3, 4]), "loo")
+
+
+def test_ready_made_parts_get_one_id_space_with_the_unseen():
+    train = Interactions.from_ids([10, 2], [5, 6])
+    valid = Interactions.from_ids([2], [7])
+    test = Interactions.from_ids([4], [1])
+    splits = Splits.of_parts(train, valid, test)
+    assert splits.users.values.tolist() == [2, 4, 10]
+    assert splits.items.values.tolist() == [1, 5, 6, 7]
+    assert splits.num_entities == 7
+    assert pairs(splits.test) == {(4, 1)}
+
+
+def test_string_parts_are_numbered_from_train_to_test():
+    train, valid, test = (
+        Interactions.from_ids(*ids) for ids in ((["z"], ["q"]), (["b"], ["q"]), (["a"], ["q"]))
+    )
+    assert Splits.of_parts(train, valid, test).users.values.tolist() == ["z", "b", "a"]
+
+
+def test_parts_with_integer_and_string_ids_do_not_mix():
+    with pytest.raises(DataError, match="integers in one part and strings in another"):
+        Splits.of_parts(
+            Interactions.from_ids([1], [1]),
+            Interactions.from_ids(["1"], ["1"]),
+            Interactions.from_ids([1], [1]),
+        )
+
+
+def test_overlapping_parts_are_refused_with_an_example():
+    train = Interactions.from_ids([1, 1], [5, 6])
+    with pytest.raises(
+        DataError, match="1 interactions are in both train and test, such as user 1 with item 6"
+    ):
+        Splits.of_parts(train, Interactions.from_ids([1], [9]), Interactions.from_ids([1], [6]))
+
+
+def test_masking_grows_from_train_at_validation_to_train_and_valid_at_test():
+    splits = uniform(users=3, items_each=20).split()
+    assert splits.seen_before("valid") is splits.train
+    assert pairs(splits.seen_before("test")) == pairs(splits.train) | pairs(splits.valid)
+    with pytest.raises(ConfigError, match="not 'train'"):
+        splits.seen_before("train")
+
+
+@pytest.mark.parametrize("ids", [lambda n: n, lambda n: n * 3 + 1, lambda n: f"née {n}\n,"])
+def test_saved_and_loaded_it_is_the_same(tmp_path: Path, ids):
+    base = uniform(users=6, items_each=10)
+    data = Interactions.from_ids(
+        [ids(u) for u in base.user.tolist()], [ids(i) for i in base.item.tolist()]
+    )
+    splits = data.split(seed=4)
+    splits.save(tmp_path / "split")
+    loaded = Splits.load(tmp_path / "split")
+    assert loaded.fingerprints == splits.fingerprints
+    assert (loaded.users, loaded.items) == (splits.users, splits.items)
+    assert loaded.protocol == splits.protocol
+
+
+def test_users_without_any_line_survive_saving(tmp_path: Path):
+    ids = {"users": Ids.range(5), "items": Ids.range(4)}
+    parts = [Interactions.from_codes([u], [i], **ids) for u, i in ((0, 1), (0, 2), (1, 3))]
+    Splits(*parts).save(tmp_path / "split")
+    assert Splits.load(tmp_path / "split").num_users == 5
+
+
+def test_saving_leaves_nothing_behind_and_never_overwrites(tmp_path: Path):
+    splits = uniform(users=3, items_each=10).split()
+    splits.save(tmp_path / "split")
+    with pytest.raises(ConfigError, match="exists already"):
+        splits.save(tmp_path / "split")
+    assert [path.name for path in tmp_path.iterdir()] == ["split"]
+
+
+def test_a_changed_file_is_noticed(tmp_path: Path):
+    splits = uniform(users=3, items_each=10).split()
+    splits.save(tmp_path / "split")
+    taken = splits.train.item[splits.train.user == 0].tolist()
+    test = tmp_path / "split" / "test.txt"
+    user, first, *others = test.read_text().split("\n")[0].split()
+    free = next(str(i) for i in range(30) if i not in taken and str(i) not in (first, *others))
+    test.write_text(test.read_text().replace(f"{user} {first}", f"{user} {free}", 1))
+    with pytest.raises(DataError, match=r"fingerprint of test is \w+, but meta\.json says \w+; the files"):
+        Splits.load(tmp_path / "split")
+
+
+def test_a_wrong_count_in_meta_is_noticed(tmp_path: Path):
+    uniform(users=3, items_each=10).split().save(tmp_path / "split")
+    meta = json.loads((tmp_path / "split" / "meta.json").read_text())
+    (tmp_path / "split" / "meta.json").write_text(json.dumps(meta | {"train": 99}))
+    with pytest.raises(DataError, match=r"meta\.json says 99 train, the files hold 21"):
+        Splits.load(tmp_path / "split")
+
+
+def test_without_a_validation_file_it_is_carved_from_training(tmp_path: Path):
+    (tmp_path / "train.txt").write_text("0 " + " ".join(map(str, range(20))) + "\n1 0\n")
+    (tmp_path / "test.txt").write_text("0 20\n1\n2 21\n")
+    splits = Splits.load(tmp_path, seed=1)
+    assert (len(splits.train), len(splits.valid), len(splits.test)) == (19, 2, 2)
+    assert splits.num_users == 3
+    assert splits.protocol == {"name": "ready-made, validation carved", "seed": 1}
+
+
+def test_a_folder_without_a_split_says_what_it_looked_for(tmp_path: Path):
+    (tmp_path / "ratings.csv").write_text("a")
+    with pytest.raises(DataError, match=r"holds train.txt, test.txt .* found ratings.csv"):
+        Splits.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the file is empty"),
+        ("0 -1\n", "item id -1 is negative"),
+        ("0 99999999999999999999\n", "does not fit into 64 bits"),
+        (b"\xff\xfe0 1\n", "not UTF-8"),
+    ],
+)
+def test_bad_lightgcn_text_is_named(tmp_path: Path, text, message):
+    (tmp_path / "train.txt").write_bytes(text if isinstance(text, bytes) else text.encode())
+    (tmp_path / "test.txt").write_text("0 1\n")
+    with pytest.raises(DataError, match=message):
+        Splits.load(tmp_path)
+
+
+def test_leading_zeros_in_one_file_make_ids_strings_in_all(tmp_path: Path):
+    (tmp_path / "train.txt").write_text("007 1 2 3\n7 1 2\n")
+    (tmp_path / "test.txt").write_text("7 3\n")
+    splits = Splits.load(tmp_path)
+    assert splits.users.values.tolist() == ["007", "7"]
+    assert splits.items.are_integers
+
+
+@pytest.mark.parametrize("name", ["gowalla", "ml-1m", "lastfm", "amazon-beauty"])
+def test_published_fingerprints_are_reproduced(shared_data, name):
+    folder = shared_data(name)
+    meta = json.loads((folder / "meta.json").read_text())
+    splits = Splits.load(folder)
+    assert splits.fingerprints == meta["sha256"]
+    assert {key: splits.meta()[key] for key in ("users", "items", *PARTS)} == {
+        key: meta[key] for key in ("users", "items", *PARTS)
+    }
