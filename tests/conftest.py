@@ -1,4 +1,4 @@
-"""Fixtures shared by all tests."""
+"""Fixtures shared by all tests, and the rule that nothing is skipped in silence."""
 
 from __future__ import annotations
 
@@ -23,3 +23,15 @@ def shared_data() -> Callable[[str], Path]:
         return path
 
     return folder
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With CERP_REFUSE_SKIPS (set in CI), a skip of anything but a GPU test is a failure."""
+    if not os.environ.get("CERP_REFUSE_SKIPS"):
+        return
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = reporter.stats.get("skipped", []) if reporter else []
+    refused = [report.nodeid for report in skipped if "gpu" not in report.keywords]
+    if refused:
+        reporter.write_line(f"\nrefused to skip: {', '.join(refused)}", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

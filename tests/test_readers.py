@@ -304,6 +304,12 @@ def test_movielens_100k_needs_no_preparation(shared_data: Any) -> None:
     assert data.time is not None
 
 
+def test_ids_that_share_a_hash_stay_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cerp.data.tables.KEYS", ("length({})", "{}"))
+    path = written(tmp_path, "a.csv", "user,item\nann,x\nbob,y\nann,y\n")
+    assert pairs(read(path)) == set(TABLE)
+
+
 NASTY = st.text(
     st.sampled_from("\"',;|: \t0179aé漢😀\\#\ufeff")
     | st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\n"),

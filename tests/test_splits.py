@@ -165,7 +165,9 @@ def test_a_changed_file_is_noticed(tmp_path: Path):
     user, first, *others = test.read_text().split("\n")[0].split()
     free = next(str(i) for i in range(30) if i not in taken and str(i) not in (first, *others))
     test.write_text(test.read_text().replace(f"{user} {first}", f"{user} {free}", 1))
-    with pytest.raises(DataError, match=r"fingerprint of test is \w+, but meta\.json says \w+; the files"):
+    with pytest.raises(
+        DataError, match=r"fingerprint of test is \w+, but meta\.json says \w+; the files"
+    ):
         Splits.load(tmp_path / "split")
 
 

@@ -1,0 +1,64 @@
+"""Recommenders under a hard memory budget, shipped as a tiny file that runs without PyTorch.
+
+    import cerp
+
+    data = cerp.read("ratings.csv")            # Interactions
+    splits = data.split(seed=0)                # Splits: train, valid, test
+    metrics = cerp.evaluate(scorer, splits)    # full ranking, stated conventions
+
+Names are imported on first use, so that ``import cerp`` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cerp.data.datasets import load as load_splits
+    from cerp.data.interactions import Interactions
+    from cerp.data.readers import read
+    from cerp.data.splits import Splits
+    from cerp.errors import CerpError
+    from cerp.evaluation import Metrics, evaluate, paired_bootstrap
+    from cerp.leak import id_leak
+
+__version__ = version("cerp")
+
+_HOMES = {
+    "CerpError": "cerp.errors",
+    "Interactions": "cerp.data.interactions",
+    "Metrics": "cerp.evaluation",
+    "Splits": "cerp.data.splits",
+    "evaluate": "cerp.evaluation",
+    "id_leak": "cerp.leak",
+    "load_splits": "cerp.data.datasets:load",
+    "paired_bootstrap": "cerp.evaluation",
+    "read": "cerp.data.readers",
+}
+
+__all__ = [
+    "CerpError",
+    "Interactions",
+    "Metrics",
+    "Splits",
+    "evaluate",
+    "id_leak",
+    "load_splits",
+    "paired_bootstrap",
+    "read",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'cerp' has no attribute {name!r}")
+    module, _, attribute = _HOMES[name].partition(":")
+    value = getattr(import_module(module), attribute or name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

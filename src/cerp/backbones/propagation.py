@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812
-from torch import Tensor
+import torch.nn.functional as F  # noqa: N812  (torch's own convention)
+from torch import Tensor, nn
 
 from cerp.data.interactions import Interactions
 
@@ -24,60 +24,78 @@ CPU_COLUMN_BLOCK = 64
 stays in cache, which is worth a factor of two (see results/propagation.json)."""
 
 
-class Graph:
-    """The normalised adjacency of training edges: CSR, users first, then items."""
+class Graph(nn.Module):
+    """The normalised adjacency Â of training edges: CSR, users first, then items.
 
-    def __init__(self, train: Interactions, device: torch.device | str = "cpu") -> None:
+    A node without edges keeps 1/(L+1) of its vector. On CPUs results are the
+    same bit by bit in every run; on GPUs they are not: the product is
+    cuSPARSE's, which was seen to differ in the last bits between runs and is
+    four times as fast as a reproducible one.
+    """
+
+    def __init__(self, train: Interactions) -> None:
+        super().__init__()
         self.num_nodes = train.num_users + train.num_items
-        user, item = train.user.astype(np.int64), train.item + np.int64(train.num_users)
-        rows, columns = np.concatenate([user, item]), np.concatenate([item, user])
-        order = np.argsort(rows, kind="stable")
-        rows, columns = rows[order], columns[order]
-        degree = np.bincount(rows, minlength=self.num_nodes)
-        values = 1 / np.sqrt(degree[rows] * degree[columns])
+        # Interactions are sorted by user, then item: the upper half of the rows as they stand.
+        by_item = np.argsort(train.item, kind="stable")
+        columns = np.concatenate([train.item + np.int64(train.num_users), train.user[by_item]])
+        degree = np.concatenate([np.diff(train.user_offsets), train.item_counts])
         offsets = np.concatenate([[0], np.cumsum(degree)])
-        self.offsets = torch.from_numpy(offsets.astype(np.int32)).to(device)
-        self.columns = torch.from_numpy(columns.astype(np.int32)).to(device)
-        self.values = torch.from_numpy(values.astype(np.float32)).to(device)
-        self._csr = self._sparse_tensor() if self.values.is_cuda else None
-
-    def _sparse_tensor(self) -> Tensor:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sparse (CSR|invariant)", UserWarning)
-            return torch.sparse_csr_tensor(
-                self.offsets, self.columns, self.values, (self.num_nodes, self.num_nodes)
-            )
+        values = 1 / np.sqrt(np.repeat(degree, degree) * degree[columns])
+        index = np.int32 if len(columns) <= np.iinfo(np.int32).max else np.int64
+        self.register_buffer("offsets", torch.from_numpy(offsets.astype(index)), persistent=False)
+        self.register_buffer("columns", torch.from_numpy(columns.astype(index)), persistent=False)
+        self.register_buffer(
+            "values", torch.from_numpy(values.astype(np.float32)), persistent=False
+        )
+        self.offsets: Tensor
+        self.columns: Tensor
+        self.values: Tensor
 
     def propagate(self, table: Tensor, layers: int) -> Tensor:
         """``p(Â) table``, differentiable in the table."""
-        result: Tensor = _Propagate.apply(table, self, layers)
+        result: Tensor = _Propagate.apply(table, self, layers)  # type: ignore[no-untyped-call]
         return result
 
     def polynomial(self, table: Tensor, layers: int) -> Tensor:
         """``p(Â) table`` by Horner's rule: y ← table + Â y, L times."""
-        if table.is_cuda or table.shape[1] <= CPU_COLUMN_BLOCK:
-            return self._horner(table.contiguous(), layers)
-        blocks = table.split(CPU_COLUMN_BLOCK, dim=1)
-        return torch.cat([self._horner(block.contiguous(), layers) for block in blocks], dim=1)
+        times_plus = self.times_plus_csr if table.is_cuda else self.times_plus_bags
+        width = table.shape[1] if table.is_cuda else CPU_COLUMN_BLOCK
+        result = torch.empty_like(table)
+        for block, into in zip(
+            torch.split(table, width, dim=1), torch.split(result, width, dim=1), strict=True
+        ):
+            constant = block.contiguous()
+            power = constant
+            for _ in range(layers):
+                power = times_plus(power, constant)
+            torch.div(power, layers + 1, out=into)
+        return result
 
-    def _horner(self, table: Tensor, layers: int) -> Tensor:
-        result = table
-        for _ in range(layers):
-            result = self._times_plus(result, table)
-        return result / (layers + 1)
+    def times_plus_csr(self, table: Tensor, addend: Tensor) -> Tensor:
+        """``Â table + addend`` by the vendor's sparse product."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sparse (CSR|invariant)", UserWarning)
+            adjacency = torch.sparse_csr_tensor(
+                self.offsets,
+                self.columns,
+                self.values.to(table.dtype),
+                (self.num_nodes, self.num_nodes),
+                check_invariants=False,
+            )
+        return torch.addmm(addend, adjacency, table)
 
-    def _times_plus(self, table: Tensor, addend: Tensor) -> Tensor:
-        """``Â table + addend``: the vendor's sparse product on GPUs, `embedding_bag` on CPUs."""
-        if self._csr is not None:
-            return torch.addmm(addend, self._csr, table)
-        return addend + F.embedding_bag(
+    def times_plus_bags(self, table: Tensor, addend: Tensor) -> Tensor:
+        """``Â table + addend`` with each row a weighted sum of embedding rows."""
+        product = F.embedding_bag(
             self.columns,
             table,
             self.offsets,
             mode="sum",
-            per_sample_weights=self.values,
+            per_sample_weights=self.values.to(table.dtype),
             include_last_offset=True,
         )
+        return product.add_(addend)
 
 
 class _Propagate(torch.autograd.Function):

@@ -12,8 +12,19 @@ from cerp.data import text_files
 from cerp.data.columns import Origin, Wanted, choose
 from cerp.data.interactions import Interactions
 from cerp.data.sniffing import Layout, Record, records
-from cerp.data.tables import TEXT_TIMES, Database, encode_loaded
+from cerp.data.tables import (
+    INSTANT_TEXT,
+    SECONDS_TEXT,
+    WHOLE_NUMBER_TEXT,
+    Database,
+    Scan,
+    ScanError,
+    read_scan,
+)
 from cerp.errors import DataError
+
+NUMERIC_FIRST = (WHOLE_NUMBER_TEXT, SECONDS_TEXT, INSTANT_TEXT)
+INSTANT_FIRST = (INSTANT_TEXT, WHOLE_NUMBER_TEXT, SECONDS_TEXT)
 
 
 @dataclass(frozen=True)
@@ -35,25 +46,26 @@ class DelimitedFile:
             str(self.source),
             numeric=None if self.layout.has_header else self.layout.numeric,
         )
-        with Database() as database:
-            try:
-                database.load(
-                    "read_csv($file, auto_detect=false, header=false, hive_partitioning=false, "
-                    f"columns={dict.fromkeys(names, 'VARCHAR')}, skip={self.layout.skip}, "
-                    "delim=$delimiter, quote=$quote, escape=$quote)",
-                    {
-                        "file": str(self.plain),
-                        "delimiter": self.layout.delimiter,
-                        "quote": '"' if len(self.layout.delimiter) == 1 else "",
-                    },
-                    {role: names[position] for role, position in roles.present()},
-                )
-            except DataError as error:
-                self._refuse_broken_line()
-                raise DataError(f"{self.source}: not delimited text ({error})") from None
-            origin = Origin(str(self.source), self._locate)
-            times = TEXT_TIMES if roles.time is not None else ()
-            return encode_loaded(database, wanted, origin, times, is_text=True)
+        is_numeric = roles.time in self.layout.numeric
+        scan = Scan(
+            "read_csv($file, auto_detect=false, header=false, hive_partitioning=false, "
+            f"columns={dict.fromkeys(names, 'VARCHAR')}, skip={self.layout.skip}, "
+            "delim=$delimiter, quote=$quote, escape=$quote)",
+            given={
+                "file": str(self.plain),
+                "delimiter": self.layout.delimiter,
+                "quote": '"' if len(self.layout.delimiter) == 1 else "",
+            },
+            columns={role: names[position] for role, position in roles.present()},
+            time_readings=NUMERIC_FIRST if is_numeric else INSTANT_FIRST,
+            is_text=True,
+        )
+        try:
+            with Database() as database:
+                return read_scan(database, scan, wanted, Origin(str(self.source), self._locate))
+        except ScanError as error:
+            self._refuse_broken_line()
+            raise DataError(f"{self.source}: not delimited text ({error})") from None
 
     def _rows(self) -> Iterator[Record]:
         """The records after the header, with their lines: slow, for messages only."""

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cerp.data.columns import Column, Origin, Wanted, choose, unreadable_rating, unreadable_time
-from cerp.data.interactions import Int64Array, Interactions
-from cerp.data.vocabulary import encode, in_native_order
+from cerp.data.interactions import Ids, Int32Array, Int64Array, Interactions
+from cerp.data.vocabulary import encode, native_order
 
 Values = npt.NDArray[Any]
 """A column; in an object array None is a missing value."""
@@ -27,13 +27,7 @@ def read_columns(columns: dict[str, Values], wanted: Wanted, origin: Origin) -> 
     if wanted.min_rating is not None:
         rows = rows[_ratings(columns["rating"], origin) >= wanted.min_rating]
     (users, user), (items, item) = (
-        in_native_order(
-            *encode(columns[side], rows, side, origin),
-            side,
-            origin,
-            is_text=False,
-            as_strings=wanted.ids == "string",
-        )
+        _ids(columns[side], rows, side, origin, as_strings=wanted.ids == "string")
         for side in ("user", "item")
     )
     time = _times(columns["time"], rows, origin) if "time" in columns else None
@@ -48,6 +42,14 @@ def read_frame(frame: Any, wanted: Wanted) -> Interactions:
     roles = choose(names, wanted, origin.name)
     columns = {role: _column(frame, names[position]) for role, position in roles.present()}
     return read_columns(columns, wanted, origin)
+
+
+def _ids(
+    values: Values, rows: Int64Array, side: str, origin: Origin, *, as_strings: bool
+) -> tuple[Ids, Int32Array]:
+    vocabulary, codes = encode(values, rows, side, origin)
+    ids, rank = native_order(vocabulary, side, origin, is_text=False, as_strings=as_strings)
+    return ids, rank[codes]
 
 
 def _column(frame: Any, name: Column) -> Values:

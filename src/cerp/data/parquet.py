@@ -7,7 +7,18 @@ from pathlib import Path
 
 from cerp.data.columns import Origin, Wanted, choose
 from cerp.data.interactions import Interactions
-from cerp.data.tables import INSTANT, SECONDS, TEXT_TIMES, WHOLE_NUMBER, Database, encode_loaded
+from cerp.data.tables import (
+    INSTANT,
+    INSTANT_TEXT,
+    SECONDS,
+    SECONDS_TEXT,
+    WHOLE_NUMBER,
+    WHOLE_NUMBER_TEXT,
+    Database,
+    Scan,
+    ScanError,
+    read_scan,
+)
 from cerp.errors import DataError
 
 INTEGERS = {f"{sign}{size}INT" for sign in ("", "U") for size in ("TINY", "SMALL", "BIG")} | {
@@ -19,35 +30,37 @@ TEXTS = {"VARCHAR", "UUID"}
 
 def read_parquet(files: Sequence[Path], source: Path, wanted: Wanted) -> Interactions:
     """The interactions in the files together; ``source`` is their name in messages."""
-    scan = "read_parquet($files, hive_partitioning=false)"
+    table = "read_parquet($files, hive_partitioning=false)"
     given = {"files": [str(file) for file in files]}
-    with Database() as database:
-        try:
-            described = database.run(f"describe select * from {scan}", given).fetchall()
-        except DataError as error:
-            raise _unreadable(source, error) from None
-        names, types = [row[0] for row in described], [row[1] for row in described]
-        roles = choose(names, wanted, str(source))
-        columns = {role: _quoted(names[position]) for role, position in roles.present()}
-        for side, position in (("user", roles.user), ("item", roles.item)):
-            if types[position] in TEXTS or types[position].startswith("ENUM"):
-                columns[side] += "::varchar"
-            elif types[position] not in INTEGERS:
-                raise DataError(
-                    f"{source}: the column {names[position]!r} of {side} ids is of type "
-                    f"{types[position]}; ids must be integers or strings (convert it first)"
-                )
-        times = _time_readings(types[roles.time]) if roles.time is not None else ()
-        try:
-            database.load(scan, given, columns)
-        except DataError as error:
-            raise _unreadable(source, error) from None
-        return encode_loaded(database, wanted, Origin(str(source)), times, is_text=False)
+    try:
+        with Database() as database:
+            described = database.rows(f"describe select * from {table}", given)
+            names, types = [row[0] for row in described], [row[1] for row in described]
+            roles = choose(names, wanted, str(source))
+            columns = {role: _quoted(names[position]) for role, position in roles.present()}
+            for side, position in (("user", roles.user), ("item", roles.item)):
+                columns[side] += _id_cast(types[position], names[position], side, source)
+            times = _time_readings(types[roles.time]) if roles.time is not None else ()
+            scan = Scan(table, given, columns, times, is_text=False)
+            return read_scan(database, scan, wanted, Origin(str(source)))
+    except ScanError as error:
+        raise DataError(f"{source}: not readable as Parquet ({error})") from None
+
+
+def _id_cast(kind: str, name: str, side: str, source: Path) -> str:
+    if kind in TEXTS or kind.startswith("ENUM"):
+        return "::varchar"
+    if kind in INTEGERS:
+        return ""
+    raise DataError(
+        f"{source}: the column {name!r} of {side} ids is of type {kind}; "
+        "ids must be integers or strings (convert it first)"
+    )
 
 
 def _time_readings(kind: str) -> tuple[str, ...]:
     if kind in TEXTS:
-        return TEXT_TIMES
+        return (WHOLE_NUMBER_TEXT, SECONDS_TEXT, INSTANT_TEXT)
     if kind in INTEGERS:
         return (WHOLE_NUMBER,)
     if kind.startswith(("TIMESTAMP", "DATE")):
@@ -57,7 +70,3 @@ def _time_readings(kind: str) -> tuple[str, ...]:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _unreadable(source: Path, error: DataError) -> DataError:
-    return DataError(f"{source}: not readable as Parquet ({error})")

@@ -1,36 +1,62 @@
 """A table in DuckDB, encoded there.
 
-The rows are loaded once, with a hash of each id; the distinct ids of each side are
-grouped out of them and numbered, and a join turns every row into two int32 codes.
-The join compares hashes, which is exact as long as no two ids share one: that is
-checked, and where two do, it compares the ids. Only the distinct ids ever become
-Python objects.
+The rows are loaded once, with a hash of each id. Rows of equal hash are grouped,
+each group takes its id from its first row, and a join turns every row into two
+int32 codes. The join compares the ids too, so that a row is lost where two ids
+share a hash; should that ever happen, the ids take the place of the hashes. Only
+the distinct ids become Python objects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from cerp.data.columns import Origin, Wanted, unreadable_rating, unreadable_time
 from cerp.data.interactions import Interactions
-from cerp.data.vocabulary import Vocabulary, in_native_order
+from cerp.data.vocabulary import Vocabulary, native_order
 from cerp.errors import DataError, MissingExtra
+
+KEYS = ("hash({})", "{}")
+"""What rows are grouped and joined by; the second where the first is ambiguous."""
 
 # Ways to read a time as a BIGINT, each NULL where it does not apply. A whole number keeps
 # the unit it is in; a fraction (of seconds) and a date become microseconds.
-WHOLE_NUMBER = "try_cast(time as bigint)"
-SECONDS = "try_cast(round(try_cast(time as double) * 1e6) as bigint)"
+WHOLE_NUMBER = "try_cast({0} as bigint)"
+SECONDS = "try_cast(round(try_cast({0} as double) * 1e6) as bigint)"
 INSTANT = (
-    "case when isfinite(try_cast(time as timestamptz))"
-    " then epoch_us(try_cast(time as timestamptz)) end"
+    "case when isfinite(try_cast({0} as timestamptz))"
+    " then epoch_us(try_cast({0} as timestamptz)) end"
 )
-TEXT_TIMES = (f"case when not contains(time, '.') then {WHOLE_NUMBER} end", SECONDS, INSTANT)
+# A bare cast of a column of text would move into DuckDB's CSV reader, and fail there.
+WHOLE_NUMBER_TEXT = "case when not contains({0}, '.') then try_cast({0} as bigint) end"
+SECONDS_TEXT = SECONDS.format("trim({0})")
+INSTANT_TEXT = INSTANT.format("trim({0})")
 
-HASH = "hash"
 SIDES = ("user", "item")
+
+
+class ScanError(DataError):
+    """DuckDB could not read a source; the message is the first line of its own."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What to read, in SQL."""
+
+    table: str
+    given: Mapping[str, Any]
+    """Values of the parameters in ``table``."""
+    columns: Mapping[str, str]
+    """Role -> expression: user, item and, where there are such, rating and time."""
+    time_readings: Sequence[str]
+    """Which readings of a time to try, and in what order."""
+    is_text: bool
+    """Whether the columns are without types."""
 
 
 class Database:
@@ -47,25 +73,22 @@ class Database:
         }
         self._connection: Any = duckdb.connect(":memory:", config=offline)
         self._error = duckdb.Error
-        self.run("set enable_progress_bar = false")
-        self.run("set timezone = 'UTC'")
+        self.rows("set enable_progress_bar = false")
+        self.rows("set timezone = 'UTC'")
 
-    def run(self, sql: str, given: Mapping[str, Any] | None = None) -> Any:
-        """The result of a statement; what DuckDB objects to is a DataError in its first words."""
+    def rows(self, sql: str, given: Mapping[str, Any] | None = None) -> list[Any]:
+        """The result of a statement as tuples."""
+        return self._run(sql, given, "fetchall")  # type: ignore[no-any-return]
+
+    def arrays(self, sql: str) -> dict[str, Any]:
+        """The result of a query as NumPy arrays by column, masked where there is a NULL."""
+        return self._run(sql, None, "fetchnumpy")  # type: ignore[no-any-return]
+
+    def _run(self, sql: str, given: Mapping[str, Any] | None, fetch: str) -> Any:
         try:
-            return self._connection.execute(sql, given)
+            return getattr(self._connection.execute(sql, given), fetch)()
         except self._error as error:
-            raise DataError(str(error).partition("\n")[0]) from None
-
-    def row(self, sql: str) -> Any:
-        """The first row of a result, or None."""
-        return self.run(sql).fetchone()
-
-    def load(self, scan: str, given: Mapping[str, Any], columns: Mapping[str, str]) -> None:
-        """Copy columns (role -> SQL expression) of a scan into the table ``loaded``."""
-        chosen = [f'{sql} as "{role}"' for role, sql in columns.items()]
-        chosen += [f"{HASH}({columns[side]}) as {side}_hash" for side in SIDES]
-        self.run(f"create temp table loaded as select {', '.join(chosen)} from {scan}", given)
+            raise ScanError(str(error).partition("\n")[0]) from None
 
     def __enter__(self) -> Database:
         return self
@@ -74,48 +97,77 @@ class Database:
         self._connection.close()
 
 
-def encode_loaded(
-    database: Database,
-    wanted: Wanted,
-    origin: Origin,
-    time_readings: Sequence[str],
-    *,
-    is_text: bool,
-) -> Interactions:
-    """Interactions of the table ``loaded``; without time readings, without times."""
+def read_scan(database: Database, scan: Scan, wanted: Wanted, origin: Origin) -> Interactions:
+    """The interactions in a scan."""
     kept = "true"
     if wanted.min_rating is not None:
-        _refuse_bad_ratings(database, origin)
         kept = f"try_cast(rating as double) >= '{float(wanted.min_rating)}'::double"
-    chosen = ["users.code as user_code", "items.code as item_code"]
-    if time_readings:
-        chosen.append(f"{_time_reading(database, time_readings, kept, origin)} as time")
-    vocabularies = [_vocabulary(database, side, kept) for side in SIDES]
-    joins = " ".join(_join(database, side) for side in SIDES)
-    database.run("set preserve_insertion_order = false")  # Interactions sorts anyway
-    rows = database.run(f"select {', '.join(chosen)} from loaded {joins} where {kept}").fetchnumpy()
-    (users, user), (items, item) = (
-        in_native_order(
-            vocabulary,
-            rows[f"{side}_code"],
-            side,
-            origin,
-            is_text=is_text,
-            as_strings=wanted.ids == "string",
-        )
-        for side, vocabulary in zip(SIDES, vocabularies, strict=True)
+    for key in KEYS:
+        _load(database, scan, key, kept, origin)
+        if wanted.min_rating is not None:
+            _refuse_bad_ratings(database, origin)
+        vocabularies = [_vocabulary(database, side, kept) for side in SIDES]
+        with ThreadPoolExecutor(1) as beside:
+            joined = beside.submit(_codes, database, kept, with_time="time" in scan.columns)
+            (users, user_rank), (items, item_rank) = (
+                native_order(
+                    vocabulary,
+                    side,
+                    origin,
+                    is_text=scan.is_text,
+                    as_strings=wanted.ids == "string",
+                )
+                for side, vocabulary in zip(SIDES, vocabularies, strict=True)
+            )
+            codes = joined.result()
+        ((expected,),) = database.rows(f"select count(*) from loaded where {kept}")
+        if len(codes["user_code"]) == expected:
+            break
+    return Interactions.from_codes(
+        user_rank[codes["user_code"]],
+        item_rank[codes["item_code"]],
+        users=users,
+        items=items,
+        time=codes.get("time"),
     )
-    return Interactions.from_codes(user, item, users=users, items=items, time=rows.get("time"))
+
+
+def _load(database: Database, scan: Scan, key: str, kept: str, origin: Origin) -> None:
+    """Fill the table ``loaded``: the columns, their keys, and the time read."""
+    failures: list[tuple[int, int]] = []
+    for reading in scan.time_readings or ("{0}",):
+        columns = dict(scan.columns)
+        if "time" in columns:
+            columns["time"] = reading.format(columns["time"])
+        columns |= {f"{side}_key": key.format(scan.columns[side]) for side in SIDES}
+        chosen = ", ".join(f'{sql} as "{name}"' for name, sql in columns.items())
+        database.rows(
+            f"create or replace temp table loaded as select {chosen} from {scan.table}", scan.given
+        )
+        if "time" not in columns:
+            return
+        ((unread, row),) = database.rows(
+            f"select count(*), min(rowid) from loaded where {kept} and time is null"
+        )
+        if unread == 0:
+            return
+        failures.append((unread, row))
+    row = min(failures)[1]
+    ((value,),) = database.rows(
+        f"select {scan.columns['time']} from {scan.table} limit 1 offset {row}", scan.given
+    )
+    raise unreadable_time(origin, row, value)
 
 
 def _vocabulary(database: Database, side: str, kept: str) -> Vocabulary:
     """The distinct ids of one side, left in the table ``users`` or ``items`` with their codes."""
-    database.run(
-        f"create temp table {side}s as "
-        f"select value, first_row, {HASH}(value) as hash, (row_number() over () - 1)::int as code from "
-        f'(select "{side}" as value, min(rowid) as first_row from loaded where {kept} group by 1)'
+    database.rows(
+        f'create or replace temp table {side}s as select loaded."{side}" as value, numbered.* '
+        "from (select *, (row_number() over () - 1)::int as code from "
+        f"(select {side}_key as key, min(rowid) as first_row from loaded where {kept} group by 1)) "
+        "as numbered join loaded on loaded.rowid = first_row"
     )
-    columns = database.run(f"select value, first_row from {side}s order by code").fetchnumpy()
+    columns = database.arrays(f"select value, first_row from {side}s order by code")
     values = columns["value"]
     if isinstance(values, np.ma.MaskedArray):
         missing = np.ma.getmaskarray(values)
@@ -124,33 +176,18 @@ def _vocabulary(database: Database, side: str, kept: str) -> Vocabulary:
     return Vocabulary(values, columns["first_row"])
 
 
-def _join(database: Database, side: str) -> str:
-    (is_exact,) = database.row(f"select count(distinct hash) = count(*) from {side}s")
-    ours, theirs = (f"{side}_hash", "hash") if is_exact else (f'"{side}"', "value")
-    return f"join {side}s on loaded.{ours} = {side}s.{theirs}"
-
-
-def _time_reading(database: Database, readings: Sequence[str], kept: str, origin: Origin) -> str:
-    """The first reading that applies to every row; without one, the least bad names its row."""
-    unread: dict[str, int] = {}
-    for reading in readings:
-        (unread[reading],) = database.row(
-            f"select count(*) - count({reading}) from loaded where {kept}"
-        )
-        if unread[reading] == 0:
-            return reading
-    best = min(unread, key=lambda reading: unread[reading])
-    row, value = database.row(
-        "select rowid, time::varchar from loaded "
-        f"where {kept} and {best} is null order by rowid limit 1"
+def _codes(database: Database, kept: str, *, with_time: bool) -> dict[str, Any]:
+    # In any order: Interactions sorts.
+    return database.arrays(
+        f"select users.code as user_code, items.code as item_code{', time' if with_time else ''} "
+        "from loaded join users on user_key = users.key join items on item_key = items.key "
+        f'where {kept} and loaded."user" = users.value and loaded.item = items.value'
     )
-    raise unreadable_time(origin, row, value)
 
 
 def _refuse_bad_ratings(database: Database, origin: Origin) -> None:
-    bad = database.row(
+    for row, value in database.rows(
         "select rowid, rating::varchar from loaded "
         "where not coalesce(isfinite(try_cast(rating as double)), false) order by rowid limit 1"
-    )
-    if bad is not None:
-        raise unreadable_rating(origin, *bad)
+    ):
+        raise unreadable_rating(origin, row, value)

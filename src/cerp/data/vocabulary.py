@@ -35,16 +35,15 @@ class Vocabulary:
     """The row, from 0, in which each value appears first."""
 
 
-def in_native_order(
+def native_order(
     vocabulary: Vocabulary,
-    codes: Int32Array,
     side: str,
     origin: Origin,
     *,
     is_text: bool,
     as_strings: bool,
 ) -> tuple[Ids, Int32Array]:
-    """Ids of one side, and its rows recoded to them: numeric order, else first appearance.
+    """Ids of one side in numeric order, else by first appearance; and the place of each value.
 
     ``is_text`` says that the source has no types, so that the text of an
     integer is an integer, provided that every id of the column is one.
@@ -67,7 +66,7 @@ def in_native_order(
         ids = Ids(values[order])
     rank = np.empty(len(order), dtype=np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)
-    return ids, rank[codes]
+    return ids, rank
 
 
 def encode(

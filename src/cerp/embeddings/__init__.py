@@ -1,0 +1,1 @@
+"""Embedding methods: interchangeable siblings, one file each."""

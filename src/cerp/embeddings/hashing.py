@@ -1,19 +1,19 @@
 """Which codebook rows an entity is made of.
 
 Positions k run over 0..N-1 (see `cerp.data.ordering`). All arithmetic is in
-64-bit integers.
+64-bit integers: k·b passes 2^31 for large tables.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal, get_args
 
 from cerp.errors import ConfigError
+
+if TYPE_CHECKING:  # the budget uses this module without torch
+    from torch import Tensor
 
 HashName = Literal["balanced", "paper", "quotient-remainder"]
 
@@ -22,12 +22,14 @@ HashName = Literal["balanced", "paper", "quotient-remainder"]
 class Hash:
     """Two row numbers per position, and how many rows each codebook has.
 
-    - ``balanced``: ``k_p = k mod b``, ``k_q = k·b div N``; every row of both is used.
+    - ``balanced``: ``k_p = k mod b``, ``k_q = k·b div N``; every row of both is used if b <= N.
     - ``paper``: ``k_p = k mod b``, ``k_q = k div ⌈N/b⌉``; some rows of Q are never reached.
     - ``quotient-remainder``: ``k_p = k mod b'``, ``k_q = k div b'`` with b' = 2b: the
       imbalanced codebooks of the paper's ablation.
 
-    Two entities never share both rows; a bucket count with which they would is refused.
+    Two positions never share both rows: the first two hashes give one row of P to positions
+    at least b apart and one row of Q to positions less than ⌈N/b⌉ apart, and a bucket count
+    with ⌈N/b⌉ > b is refused.
     """
 
     name: HashName
@@ -35,8 +37,14 @@ class Hash:
     buckets: int
 
     def __post_init__(self) -> None:
-        if self.buckets < 1:
-            raise ConfigError(f"the bucket count must be at least 1, got {self.buckets}")
+        if self.name not in get_args(HashName):
+            names = ", ".join(get_args(HashName))
+            raise ConfigError(f"there is no hash {self.name!r}; choose one of {names}")
+        if self.num_positions < 1 or self.buckets < 1:
+            raise ConfigError(
+                "an embedding needs at least 1 entity and 1 bucket, "
+                f"got {self.num_positions} and {self.buckets}"
+            )
         if self.name != "quotient-remainder" and self.positions_per_row > self.buckets:
             raise ConfigError(
                 f"{self.buckets} buckets cannot tell {self.num_positions:,} entities apart; "
@@ -45,7 +53,7 @@ class Hash:
 
     @property
     def positions_per_row(self) -> int:
-        """⌈N/b⌉"""
+        """⌈N/b⌉: the most positions that share a row of P, and of Q."""
         return -(-self.num_positions // self.buckets)
 
     @property
@@ -67,5 +75,5 @@ class Hash:
 
 
 def smallest_bucket_count(num_positions: int) -> int:
-    """The smallest b with ``⌈N/b⌉ <= b``, so that all (k_p, k_q) differ."""
+    """The smallest b with ``⌈N/b⌉ <= b``, so that all (k_p, k_q) differ: ``⌈√N⌉``."""
     return math.isqrt(max(num_positions - 1, 0)) + 1

@@ -1,0 +1,183 @@
+"""What a full LightGCN pruning step costs; writes results/propagation.json.
+
+    CERP_DATA_DIR=... python benchmarks/propagation.py [--device cuda]
+
+One step on Gowalla: a batch of 8,192 positives with 5 fresh negatives each,
+soft thresholds, the table of all 70,839 vectors of dimension 128, four layers
+of propagation, BPR and penalty, the backward pass, Adam on codebooks and
+thresholds. Beside it, eight bare products of torch's CSR adjacency with a
+float32 table of the same shape: what the propagation of one step takes,
+forward and backward, if nothing else is done. The two alternate in one
+process, and the minimum of each counts, for the machine may be shared.
+
+On CPUs it also times the propagation alone with other column blocks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812  (torch's own convention)
+from torch import nn
+
+from cerp.backbones import LightGCN, propagation
+from cerp.data.interactions import Interactions
+from cerp.data.splits import Splits
+from cerp.embeddings.cerp import CompositionalEmbedding
+from cerp.pruning import pruning_penalty
+from cerp.sampling import Sampler
+
+DIMENSION, LAYERS, BUCKETS = 128, 4, 5000
+BATCH, NEGATIVES = 8192, 5
+REPEATS, WARM_UP = 12, 3
+COLUMN_BLOCKS = (16, 32, 64, 128)
+ALLOWED_RATIO = {"cpu": 0.6, "cuda": 2.0}
+RESULT = Path(__file__).parent.parent / "results" / "propagation.json"
+
+
+def main() -> None:
+    """Time both, print and write the figures; fail when the step costs too much."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", choices=sorted(ALLOWED_RATIO), default="cpu")
+    device: str = parser.parse_args().device
+    train = Splits.load(Path(os.environ["CERP_DATA_DIR"]) / "gowalla").train
+    table = torch.randn(train.num_users + train.num_items, DIMENSION).to(device)
+    backbone = LightGCN(train, embedding_dim=DIMENSION, layers=LAYERS).to(device)
+    milliseconds = alternate(
+        {
+            "pruning_step": pruning_step(train, backbone, device),
+            "eight_csr_products": eight_products(backbone.graph, table),
+        },
+        device,
+    )
+    best = {name: min(values) for name, values in milliseconds.items()}
+    ratio = best["pruning_step"] / best["eight_csr_products"]
+    result: dict[str, Any] = {
+        "ratio_of_minima": round(ratio, 3),
+        "allowed_ratio": ALLOWED_RATIO[device],
+        "milliseconds": milliseconds,
+        "batch": BATCH,
+        "negatives": NEGATIVES,
+        "dimension": DIMENSION,
+        "layers": LAYERS,
+        "nodes": backbone.graph.num_nodes,
+        "nonzeros": len(backbone.graph.values),
+        "machine": machine(device),
+    }
+    if device == "cpu":
+        result["best_milliseconds_of_propagation_by_column_block"] = by_column_block(
+            backbone.graph, table
+        )
+    print(json.dumps(result, indent=1))
+    results = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {}
+    scratch = RESULT.with_suffix(".json.tmp")
+    scratch.write_text(json.dumps(results | {device: result}, indent=1) + "\n", encoding="utf-8")
+    scratch.replace(RESULT)
+    if ratio > ALLOWED_RATIO[device]:
+        raise SystemExit(
+            f"the step takes {ratio:.2f} times the bare products; "
+            f"{ALLOWED_RATIO[device]} is too much"
+        )
+
+
+def pruning_step(train: Interactions, backbone: LightGCN, device: str) -> Callable[[], object]:
+    """One step of pruning, ready to be repeated."""
+    sampler = Sampler(train, batch_size=BATCH, negatives=NEGATIVES, device=device)
+    embedding = CompositionalEmbedding(backbone.graph.num_nodes, DIMENSION, BUCKETS)
+    # A threshold in the range of the weights: some entries are pruned, most are not.
+    embedding.threshold = nn.Parameter(torch.full_like(embedding.weight, -6.0))
+    embedding.to(device)
+    optimizer = torch.optim.Adam([embedding.weight, embedding.threshold], lr=1e-3, fused=True)
+
+    def step() -> None:
+        sampler.step = (sampler.step + 1) % len(sampler)
+        batch = sampler.batch(0, sampler.step)
+        items = torch.cat([batch.positives[:, None], batch.negatives], dim=1)
+        output = backbone(embedding, batch.users, items)
+        bpr = F.softplus(output.scores[:, 1:] - output.scores[:, :1]).mean()
+        penalty = pruning_penalty(output.vectors, temperature=100, weight=output.weights)
+        loss = bpr + 1e-6 * penalty
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def eight_products(graph: propagation.Graph, table: torch.Tensor) -> Callable[[], object]:
+    """What is paid for propagation at least, if torch's CSR product is what pays it."""
+    size = (graph.num_nodes, graph.num_nodes)
+    adjacency = torch.sparse_csr_tensor(graph.offsets, graph.columns, graph.values, size)
+
+    def products() -> None:
+        for _ in range(2 * LAYERS):
+            adjacency @ table
+
+    return products
+
+
+def by_column_block(graph: propagation.Graph, table: torch.Tensor) -> dict[str, float]:
+    """Propagation forward alone, with different numbers of columns at a time."""
+    chosen = propagation.CPU_COLUMN_BLOCK
+
+    def with_block(columns: int) -> Callable[[], object]:
+        def run() -> None:
+            propagation.CPU_COLUMN_BLOCK = columns
+            graph.propagate(table, LAYERS)
+
+        return run
+
+    times = alternate({str(columns): with_block(columns) for columns in COLUMN_BLOCKS}, "cpu")
+    propagation.CPU_COLUMN_BLOCK = chosen
+    return {columns: min(values) for columns, values in times.items()}
+
+
+def alternate(works: dict[str, Callable[[], object]], device: str) -> dict[str, list[float]]:
+    """Milliseconds of each, several times in turn."""
+    milliseconds: dict[str, list[float]] = {name: [] for name in works}
+    for repeat in range(WARM_UP + REPEATS):
+        for name, work in works.items():
+            wait(device)
+            started = time.perf_counter()
+            work()
+            wait(device)
+            if repeat >= WARM_UP:
+                milliseconds[name].append(round(1e3 * (time.perf_counter() - started), 3))
+    return milliseconds
+
+
+def wait(device: str) -> None:
+    """Let a GPU finish what it was given."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def machine(device: str) -> dict[str, Any]:
+    """Where the figures come from."""
+    return {
+        "processor": torch.cuda.get_device_name() if device == "cuda" else processor(),
+        "threads": torch.get_num_threads(),
+        "load_average": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+def processor() -> str:
+    """The name of the CPU, where Linux tells it."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""LightGCN: vectors averaged over neighbourhoods of the training graph."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F  # noqa: N812  (torch's own convention)
+from torch import Tensor
+
+from cerp.backbones.base import Backbone, BatchOutput, DotScorer, dot_products, register
+from cerp.backbones.propagation import Graph
+from cerp.data.interactions import Interactions
+from cerp.embeddings.base import Embedding
+from cerp.errors import ConfigError
+
+
+@register("lightgcn")
+class LightGCN(Backbone):
+    """``score(u, i) = ⟨z_u, z_i⟩`` with ``Z = 1/(L+1) · Σ_{l=0..L} Â^l E`` (He et al., SIGIR 2020).
+
+    Â is the normalised adjacency of the training interactions, without
+    self-loops (see `Graph`). No weights of its own.
+    """
+
+    def __init__(
+        self,
+        train: Interactions,
+        *,
+        embedding_dim: int,
+        generator: torch.Generator | None = None,
+        layers: int = 4,
+    ) -> None:
+        super().__init__(train, embedding_dim=embedding_dim)
+        if layers < 1:
+            raise ConfigError(
+                f"LightGCN needs at least 1 layer, got {layers}; without propagation it is 'mf'"
+            )
+        self.layers = layers
+        self.graph = Graph(train)
+
+    def forward(self, embedding: Embedding, users: Tensor, items: Tensor) -> BatchOutput:
+        """Scores of a training batch: user codes (B,) against item codes (B, m)."""
+        table = embedding.table()
+        propagated = self.graph.propagate(table, self.layers)
+        batch = F.embedding(self.entities(users, items), propagated)
+        scores = dot_products(*torch.split(batch, [users.numel(), items.numel()]))
+        return BatchOutput(scores, table, self._table_weights(table, users, items))
+
+    @torch.no_grad()
+    def scorer(self, embedding: Embedding) -> DotScorer:
+        """Everything is propagated once."""
+        propagated = self.graph.propagate(embedding.table(), self.layers)
+        users, items = torch.split(propagated, [self.num_users, self.num_items])
+        return DotScorer(users.__getitem__, items)
+
+    def _table_weights(self, table: Tensor, users: Tensor, items: Tensor) -> Tensor:
+        """1 for each user of the batch, the number of draws for each item, 0 for the rest."""
+        weights = table.new_zeros(len(table))
+        drawn = items.flatten() + self.num_users
+        # Sums of ones are exact in any order, so this is reproducible on GPUs too.
+        weights.scatter_add_(0, drawn, weights.new_ones(()).expand(len(drawn)))
+        return weights.index_fill_(0, users, 1.0)

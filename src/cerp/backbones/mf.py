@@ -1,0 +1,33 @@
+"""Matrix factorisation."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from cerp.backbones.base import (
+    Backbone,
+    BatchOutput,
+    DotScorer,
+    dot_products,
+    gathered_weights,
+    register,
+)
+from cerp.embeddings.base import Embedding
+
+
+@register("mf")
+class MatrixFactorization(Backbone):
+    """``score(u, i) = ⟨e_u, e_i⟩``; no weights of its own."""
+
+    def forward(self, embedding: Embedding, users: Tensor, items: Tensor) -> BatchOutput:
+        """Scores of a training batch: user codes (B,) against item codes (B, m)."""
+        # One lookup for both sides: the backward of each fills a gradient of the table's size.
+        vectors = embedding(self.entities(users, items))
+        scores = dot_products(*torch.split(vectors, [users.numel(), items.numel()]))
+        return BatchOutput(scores, vectors, gathered_weights(users, vectors))
+
+    @torch.no_grad()
+    def scorer(self, embedding: Embedding) -> DotScorer:
+        """Item vectors once; user vectors as users are scored."""
+        return DotScorer(embedding, self.item_vectors(embedding))

@@ -1,0 +1,77 @@
+"""The command line: verbs only. Each verb is a file; the work is done by the library.
+
+Results go to standard output (with ``--json`` one JSON object and nothing
+else), everything for the eye to standard error. Exit code 2 is the caller's
+mistake, 1 a failure, 130 an interruption.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from cerp.cli import data, evaluate
+from cerp.errors import CerpError
+
+app = typer.Typer(
+    name="cerp",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(data.app, name="data")
+app.command("evaluate")(evaluate.evaluate)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from cerp import __version__
+
+        typer.echo(f"cerp {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Train recommenders under a hard memory budget, judge them honestly, ship a tiny file.
+
+    \b
+    Examples:
+      cerp data info ratings.csv
+      cerp data split ratings.csv --seed 1 -o my-split
+      cerp evaluate popularity --data my-split
+    """
+
+
+def main() -> None:
+    """Run the command line; errors come without a traceback (CERP_DEBUG=1 shows it)."""
+    try:
+        app()
+    except CerpError as error:
+        _fail(error, str(error), error.exit_code)
+    except KeyboardInterrupt as error:
+        _fail(error, "interrupted", 130)
+    except BrokenPipeError:
+        # The reader of our output went away, as `head` does: not an error.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except Exception as error:
+        message = f"{type(error).__name__}: {error} (a bug in cerp; CERP_DEBUG=1 shows where)"
+        _fail(error, message, 1)
+
+
+def _fail(error: BaseException, message: str, exit_code: int) -> None:
+    if os.environ.get("CERP_DEBUG"):
+        raise error
+    typer.echo(f"error: {message}", err=True)
+    sys.exit(exit_code)

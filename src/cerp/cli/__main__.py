@@ -1,0 +1,5 @@
+"""`python -m cerp.cli`, the same as `cerp`."""
+
+from cerp.cli import main
+
+main()

@@ -1,0 +1,121 @@
+"""`cerp evaluate`: how well models rank, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from itertools import combinations
+from typing import Annotated, Literal
+
+import typer
+
+from cerp import evaluation
+from cerp.cli.options import AsJson, Seed, load_splits
+from cerp.cli.output import print_json, print_note, print_table
+from cerp.scorers import UNTRAINED, untrained
+
+DEFAULT_KS = list(evaluation.DEFAULT_KS)
+
+
+def evaluate(
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL...",
+            show_default=False,
+            help=f"Models that need no training: {', '.join(UNTRAINED)}.",
+        ),
+    ],
+    data: Annotated[
+        str,
+        typer.Option(
+            "--data",
+            "-d",
+            show_default=False,
+            help="A data set by name, a split folder, or a file that is split at random.",
+        ),
+    ],
+    on: Annotated[Literal["test", "valid"], typer.Option(help="The part to judge on.")] = "test",
+    k: Annotated[list[int], typer.Option("-k", help="Cut-off; repeat for several.")] = DEFAULT_KS,
+    metric: Annotated[
+        str | None, typer.Option(help="What to compare two models by.  [default: ndcg@10]")
+    ] = None,
+    users: Annotated[
+        int | None, typer.Option(help="Judge on a seeded sample of so many users.")
+    ] = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Rank the whole catalogue for every user and compare with what they took.
+
+    Given several models, each pair is compared by the mean difference over users
+    with its paired-bootstrap interval (95%).
+
+    \b
+    Examples:
+      cerp evaluate popularity --data synthetic
+      cerp evaluate popularity random --data my-split --metric recall@20
+      cerp evaluate popularity --data my-split -k 10 -k 100 --json
+    """
+    metric = metric or f"ndcg@{10 if 10 in k else k[0]}"
+    splits = load_splits(data, seed=seed)
+    sample = None if users is None else evaluation.sample_users(splits, on, users, seed)
+    judged = {
+        name: evaluation.evaluate(
+            untrained(name, splits, seed=seed), splits, on=on, ks=k, users=sample
+        )
+        for name in dict.fromkeys(models)
+    }
+    differences = {
+        (first, second): evaluation.paired_bootstrap(
+            judged[first], judged[second], metric, seed=seed
+        )
+        for first, second in combinations(judged, 2)
+    }
+    if as_json:
+        context = {"fingerprint": splits.fingerprint, "seed": seed}
+        print_json(_as_json(judged, differences) | context)
+        return
+    _print_metrics(judged, sorted(set(k)), metric)
+    for (first, second), found in differences.items():
+        unclear = "" if found.is_clear else "  (not clear: the interval holds zero)"
+        typer.echo(
+            f"\n{first} - {second}, {metric}: {found.mean:+.4f} "
+            f"[{found.low:+.4f}, {found.high:+.4f}]{unclear}"
+        )
+    count = len(next(iter(judged.values())).users)
+    print_note("conventions", f"{count:,} users of {on}. {evaluation.CONVENTIONS}")
+
+
+def _as_json(
+    judged: Mapping[str, evaluation.Metrics],
+    differences: Mapping[tuple[str, str], evaluation.Difference],
+) -> dict[str, object]:
+    """One model's figures at the top level; several under their names."""
+    summaries = {name: metrics.summary() for name, metrics in judged.items()}
+    if len(summaries) == 1:
+        return next(iter(summaries.values()))
+    pairs = [
+        {"first": first, "second": second, **asdict(found)}
+        for (first, second), found in differences.items()
+    ]
+    return {"models": summaries, "differences": pairs}
+
+
+def _print_metrics(
+    judged: Mapping[str, evaluation.Metrics], ks: Sequence[int], metric: str
+) -> None:
+    shown = [f"{name}@{k}" for k in ks for name in ("ndcg", "recall")]
+    shown_coverage = f"coverage@{ks[-1]}"
+    print_table(
+        ("model", *shown, shown_coverage, f"head {metric}", f"tail {metric}"),
+        [
+            (
+                name,
+                *(metrics.mean[key] for key in shown),
+                metrics.coverage[shown_coverage],
+                *(group.get(metric, "-") for group in (metrics.head, metrics.tail)),
+            )
+            for name, metrics in judged.items()
+        ],
+    )

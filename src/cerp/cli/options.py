@@ -1,0 +1,101 @@
+"""Options that several verbs share."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from cerp.data.datasets import load
+from cerp.data.readers import Format
+from cerp.data.splits import Protocol, Splits
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
+
+
+def load_splits(
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            show_default=False,
+            help="A data set by name (synthetic, gowalla, yelp2020), a folder with train.txt, "
+            "test.txt and optionally valid.txt, or an interactions file: CSV/TSV, Parquet, "
+            "JSON lines, LightGCN text, RecBole .inter.",
+        ),
+    ],
+    protocol: Annotated[Protocol, typer.Option(help="How to split a file.")] = "random",
+    seed: Seed = 0,
+    user: Annotated[
+        str | None, typer.Option(help="Column of user ids: a name, or a position from 0.")
+    ] = None,
+    item: Annotated[str | None, typer.Option(help="Column of item ids.")] = None,
+    rating: Annotated[str | None, typer.Option(help="Column of ratings.")] = None,
+    time: Annotated[str | None, typer.Option(help="Column of times.")] = None,
+    min_rating: Annotated[
+        float | None, typer.Option(help="Keep only rows with at least this rating.")
+    ] = None,
+    k_core: Annotated[
+        int | None,
+        typer.Option(help="Keep only users and items with this many interactions each."),
+    ] = None,
+    format: Annotated[  # noqa: A002 - becomes --format
+        Format | None, typer.Option(help="Of a file whose name does not tell.")
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="What separates the columns of a text file.")
+    ] = None,
+    header: Annotated[
+        bool | None, typer.Option("--header/--no-header", help="Whether line 1 names the columns.")
+    ] = None,
+    encoding: Annotated[str | None, typer.Option(help="Of a text file, if not UTF-8.")] = None,
+    string_ids: Annotated[
+        bool, typer.Option("--string-ids", help="Keep ids as text, also where they are numbers.")
+    ] = False,
+) -> Splits:
+    """The splits that a DATA argument and its options stand for."""
+    return load(
+        data,
+        protocol=protocol,
+        seed=seed,
+        user=_column(user),
+        item=_column(item),
+        rating=_column(rating),
+        time=_column(time),
+        min_rating=min_rating,
+        k_core=k_core,
+        format=format,
+        # A shell passes the two characters that one types for a tab.
+        delimiter="\t" if delimiter == "\\t" else delimiter,
+        header=header,
+        encoding=encoding,
+        ids="string" if string_ids else None,
+    )
+
+
+def reads_data(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb the options of `load_splits`; it gets ``splits``, and ``seed`` if it asks."""
+    own = dict(inspect.signature(verb, eval_str=True).parameters)
+    shared = inspect.signature(load_splits, eval_str=True).parameters
+
+    def command(**given: Any) -> None:
+        splits = load_splits(**{name: given[name] for name in shared})
+        verb(splits=splits, **{name: given[name] for name in own if name != "splits"})
+
+    names = dict.fromkeys(["data", *own, *shared])
+    parameters = [
+        (shared.get(name) or own[name]).replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for name in names
+        if name != "splits"
+    ]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    command.__name__, command.__doc__ = verb.__name__, verb.__doc__
+    return command
+
+
+def _column(given: str | None) -> str | int | None:
+    return int(given) if given is not None and given.isdecimal() else given

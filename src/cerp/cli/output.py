@@ -1,0 +1,41 @@
+"""How results look: aligned text for people, one JSON object for machines."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+
+def print_json(result: dict[str, Any]) -> None:
+    """One JSON object on standard output, floats in full precision."""
+    typer.echo(json.dumps(result, allow_nan=False))
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Columns aligned: the first to the left, the others to the right."""
+    cells = [list(header), *([_text(value) for value in row] for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
+    for number, row in enumerate(cells):
+        first, *rest = (
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        typer.echo("  ".join([first, *rest]).rstrip())
+        if number == 0:
+            typer.echo("  ".join("─" * width for width in widths))
+
+
+def print_note(label: str, text: str) -> None:
+    """A paragraph for the eye, wrapped, on standard error."""
+    paragraph = textwrap.fill(f"{label}: {text}", width=96, subsequent_indent="  ")
+    typer.echo(f"\n{paragraph}", err=True)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cerp
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command line in a process of its own, as a user meets it."""
+    return subprocess.run(
+        [sys.executable, "-m", "cerp.cli", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=None if not environment else {**os.environ, **environment},
+    )
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three users, four items. Item 0 is the most popular; users 0 and 1 take 2 in test."""
+    folder = tmp_path_factory.mktemp("small")
+    (folder / "train.txt").write_text("0 0 1\n1 0 3\n2 0\n")
+    (folder / "valid.txt").write_text("0 3\n")
+    (folder / "test.txt").write_text("0 2\n1 2\n2 1\n")
+    return folder
+
+
+def test_version():
+    assert run("--version").stdout == f"cerp {cerp.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "verb", [[], ["data"], ["data", "info"], ["data", "split"], ["data", "fetch"], ["evaluate"]]
+)
+def test_help_shows_examples(verb: list[str]):
+    result = run(*verb, "--help")
+    assert result.returncode == 0
+    assert "Usage: " in result.stdout
+    assert verb == ["data"] or "Examples:\n" in result.stdout
+
+
+def test_evaluate_json_is_one_object_with_full_precision(small: Path):
+    result = run("evaluate", "popularity", "--data", str(small), "--json")
+    found = json.loads(result.stdout)
+    # User 0 has 2 left (0, 1, 3 are known): rank 1. User 1 has 1, 2 left; both 1 and 3 have
+    # one training user, so 1 comes before 2: rank 2. User 2 has 1, 3, 2 left: 1 is rank 1.
+    assert found["users"] == 3
+    assert found["ndcg@10"] == pytest.approx((1 + 1 / 1.5849625007211562 + 1) / 3, abs=1e-12)
+    assert found["recall@10"] == 1.0
+    assert result.stderr == ""
+
+
+def test_two_models_are_compared_with_an_interval(small: Path):
+    result = run("evaluate", "popularity", "random", "--data", str(small), "--json")
+    found = json.loads(result.stdout)
+    (pair,) = found["differences"]
+    gap = found["models"]["popularity"]["ndcg@10"] - found["models"]["random"]["ndcg@10"]
+    assert pair["mean"] == pytest.approx(gap)
+    assert pair["low"] <= pair["mean"] <= pair["high"]
+
+
+def test_evaluate_prints_a_table_and_compares_by_the_cut_off_given(small: Path):
+    result = run("evaluate", "popularity", "random", "--data", str(small), "-k", "2")
+    assert result.stdout.split("\n")[0].split()[:4] == ["model", "ndcg@2", "recall@2", "coverage@2"]
+    assert "popularity - random, ndcg@2: " in result.stdout
+
+
+def test_a_metric_that_was_not_computed_is_named(small: Path):
+    result = run("evaluate", "popularity", "random", "-d", str(small), "--metric", "ndcg@7")
+    assert result.returncode == 2
+    assert "unknown metric 'ndcg@7'; these were computed: ndcg@5" in result.stderr
+
+
+def test_conventions_stand_beside_the_numbers(small: Path):
+    result = run("evaluate", "popularity", "--data", str(small))
+    assert "Full ranking over all items" in result.stderr
+
+
+def test_data_info_reports_sizes_fingerprint_and_leak(small: Path):
+    found = json.loads(run("data", "info", str(small), "--json").stdout)
+    assert (found["users"], found["items"], found["train"]) == (3, 4, 5)
+    assert found["id_leak"]["window"] == 7
+    assert len(found["fingerprint"]) == 64
+
+
+def test_data_info_warns_in_plain_words_when_ids_give_the_test_set_away(tmp_path: Path):
+    # Blocks of ten users with consecutive ids share ten items; each leaves one for test.
+    train, test = [], []
+    for user in range(200):
+        items = [user // 10 * 10 + step for step in range(10)]
+        held_out = items.pop(user % 10)
+        train.append(" ".join(map(str, [user, *items])))
+        test.append(f"{user} {held_out}")
+    (tmp_path / "train.txt").write_text("\n".join(train))
+    (tmp_path / "test.txt").write_text("\n".join(test))
+    result = run("data", "info", str(tmp_path))
+    assert "warning: the numbering of users gives test interactions away" in " ".join(
+        result.stderr.split()
+    )
+
+
+def test_data_split_writes_a_folder_that_evaluate_takes(tmp_path: Path):
+    rows = "".join(
+        f"u{user},i{(user * 7 + step) % 40},5\n" for user in range(30) for step in range(10)
+    )
+    (tmp_path / "log.csv").write_text("who,what,stars\n" + rows)
+    target = tmp_path / "split"
+    made = run(
+        "data",
+        "split",
+        str(tmp_path / "log.csv"),
+        "--user",
+        "who",
+        "--item",
+        "what",
+        "-o",
+        str(target),
+    )
+    assert made.returncode == 0, made.stderr
+    assert json.loads(run("evaluate", "random", "-d", str(target), "--json").stdout)["users"] == 30
+
+
+def test_data_fetch_lists_what_is_here(tmp_path: Path):
+    (tmp_path / "mine").mkdir()
+    found = json.loads(run("data", "fetch", "--json", CERP_DATA_DIR=str(tmp_path)).stdout)
+    assert set(found) == {"synthetic", "gowalla", "yelp2020", "mine"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["data", "info", "nowhere.csv"], "error: nowhere.csv: no such file or folder"),
+        (["data", "fetch", "movielens"], "is no public data set; choose one of gowalla, yelp2020"),
+        (
+            ["evaluate", "bpr", "--data", "synthetic"],
+            "unknown model 'bpr'; choose one of popularity",
+        ),
+        (["evaluate", "popularity"], "Missing option"),
+        (["frobnicate"], "No such command"),
+    ],
+)
+def test_a_users_mistake_exits_with_2_and_no_traceback(arguments: list[str], message: str):
+    result = run(*arguments)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_failure_exits_with_1(tmp_path: Path):
+    refused = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
+    code = "import cerp.data.download as d; d.RETRY_AFTER_SECONDS = (); "
+    code += "import sys; sys.argv = ['cerp', 'data', 'fetch', 'gowalla']; "
+    code += "from cerp.cli import main; main()"
+    environment = {**os.environ, **refused, "CERP_DATA_DIR": str(tmp_path)}
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment
+    )
+    assert result.returncode == 1
+    assert "put the files there by hand" in result.stderr
+    assert "Traceback" not in result.stderr
