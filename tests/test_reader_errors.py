@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -33,7 +34,7 @@ def written(folder: Path, name: str, content: str | bytes) -> Path:
         ("", "a.csv: the file is empty"),
         ("\n \n", "the file is empty"),
         ("user,item\n", "a header line and no rows"),
-        ("user,item\n1,5\n1,6\n", "only one user"),
+        ("user,item\n1,5\n1,6\n", "a.csv: only one user"),
         ("user,item\n1,5\n2,5\n", "only one item"),
         ("alone\nalone\n", "line 1 has a single column"),
         (
@@ -70,6 +71,7 @@ def test_unusable_text_is_refused(tmp_path: Path, content: str | bytes, message:
     ("options", "message"),
     [
         ({"user": "who"}, "user='who' is not a column; the columns are 'user', 'item', 'rating'"),
+        ({"rating": "stars"}, "rating='stars' is not a column"),
         ({"user": "item"}, "'item' cannot be both user and item"),
         ({"min_rating": 9}, "no interactions"),
         ({"k_core": 3}, "nothing is left"),
@@ -199,6 +201,8 @@ def test_folder_of_a_split_points_to_splits(tmp_path: Path) -> None:
 def test_other_objects_are_refused() -> None:
     with pytest.raises(DataError, match="cannot read a list; give a path"):
         read([1, 2])
+    with pytest.raises(DataError, match="cannot read a LazyFrame; give a path"):
+        read(pl.LazyFrame({"user": [1, 2], "item": [5, 6]}))
     with pytest.raises(ConfigError, match="user cannot be used with a sparse matrix"):
         read(scipy.sparse.eye_array(3), user="who")
     with pytest.raises(ConfigError, match="header cannot be used with a data frame"):

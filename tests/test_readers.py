@@ -85,6 +85,11 @@ def test_columns_can_be_chosen_by_position(tmp_path: Path, user: Any, item: Any)
     assert pairs(read(path, user=user, item=item)) == {(1, 5), (2, 6)}
 
 
+def test_position_asked_for_the_rating_is_not_the_time(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.csv", "1,5,red,4\n2,6,red,5\n")
+    assert read(path, rating=3).time is None
+
+
 def test_header_can_be_declared_absent(tmp_path: Path) -> None:
     path = written(tmp_path, "a.csv", "user,item\nann,x\n")
     assert pairs(read(path, header=False)) == {("user", "item"), ("ann", "x")}

@@ -12,8 +12,9 @@ Names are imported on first use, so that ``import cerp`` costs nothing.
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
+
+from cerp._version import __version__
 
 if TYPE_CHECKING:
     from cerp.data.datasets import load as load_splits
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from cerp.errors import CerpError
     from cerp.evaluation import Metrics, evaluate, paired_bootstrap
     from cerp.leak import id_leak
-
-__version__ = version("cerp")
 
 _HOMES = {
     "CerpError": "cerp.errors",

@@ -106,7 +106,7 @@ def bucket_count(limit: int, num_entities: int, dim: int) -> int:
     rows, and all entities can be told apart.
     """
     density = limit / (num_entities * dim)
-    spare = SPARE_AT_TENTH * (0.1 / density) ** SPARE_GROWTH
+    spare: float = SPARE_AT_TENTH * (0.1 / density) ** SPARE_GROWTH
     wanted = limit * min(max(spare, SPARE_AT_TENTH), SPARE_LIMIT)
     entries = min(wanted, max(LARGE_CODEBOOKS, limit * SPARE_AT_TENTH))
     buckets = min(round(entries / (2 * dim)), num_entities // 2)

@@ -7,7 +7,9 @@
     │   └── MissingExtra      a feature whose optional packages are not installed
     └── FailureError          nothing the caller did; exit code 1
         ├── DownloadError     a dataset could not be fetched or did not verify
-        └── ScoreError        a model produced scores that cannot be ranked
+        ├── ScoreError        a model produced scores that cannot be ranked
+        ├── TrainingError     training diverged, or pruning stalled and was told to stop
+        └── CheckpointError   a checkpoint could not be written or read
 
 A message says which input, what is wrong with it, and what to do next.
 """
@@ -57,3 +59,11 @@ class DownloadError(FailureError):
 
 class ScoreError(FailureError):
     """A model returned scores that cannot be ranked (NaN, or the wrong shape)."""
+
+
+class TrainingError(FailureError):
+    """Training cannot go on: a loss that is not finite, or a stall that was told to stop."""
+
+
+class CheckpointError(FailureError):
+    """A checkpoint could not be written or read; an earlier one is left as it was."""

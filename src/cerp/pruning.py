@@ -19,7 +19,7 @@ def soft_threshold(weight: Tensor, threshold: Tensor) -> Tensor:
     With an incoming gradient G, ``∂L/∂W = G · 1{Ŵ≠0}`` and
     ``∂L/∂S = −σ'(S) · G · sign(W) · 1{Ŵ≠0}``.
     """
-    pruned: Tensor = _SoftThreshold.apply(weight, threshold)
+    pruned: Tensor = _SoftThreshold.apply(weight, threshold)  # type: ignore[no-untyped-call]
     return pruned
 
 
@@ -78,8 +78,9 @@ def shift_to_keep(weight: Tensor, threshold: Tensor, count: int) -> Tensor:
     and rounding can leave a few entries more or less. No shift prunes entries
     with |W| >= 1, since σ < 1.
     """
-    tiny = torch.finfo(weight.dtype).tiny
-    score = torch.logit(weight.detach().abs().clamp(tiny, 1 - 1e-6)).sub_(threshold.detach())
+    numbers = torch.finfo(weight.dtype)
+    size = weight.detach().abs().clamp_(numbers.tiny, 1 - numbers.eps)
+    score = torch.logit(size).sub_(threshold.detach())
     if count >= score.numel():
         return score.min() - 1
     return _descending(score.flatten(), count)
@@ -92,9 +93,9 @@ def _descending(values: Tensor, index: int) -> Tensor:
     `kthvalue` takes 27 ms and a sort 154 ms; on GPUs a sort is the fastest.
     """
     ascending = len(values) - 1 - index
-    if values.is_cuda:
+    if values.device.type != "cpu" or values.dtype == torch.bfloat16:  # which NumPy lacks
         return torch.sort(values).values[ascending]
-    return torch.from_numpy(np.partition(values.numpy(), ascending)[ascending : ascending + 1])[0]
+    return values.new_tensor(np.partition(values.numpy(), ascending)[ascending])
 
 
 def jaccard(first: Tensor, second: Tensor) -> float:

@@ -29,6 +29,14 @@ class Batch(NamedTuple):
     negatives: Tensor
     """(B, k); never a training positive of the user in the same row."""
 
+    def of_rank(self, rank: int, world: int) -> Batch:
+        """The part of a data-parallel process: all rows of the users that fall to it.
+
+        No user is split, so what is counted once per user adds up exactly.
+        """
+        mine = self.users % world == rank
+        return Batch(self.users[mine], self.positives[mine], self.negatives[mine])
+
 
 class Sampler:
     """All training positives once per epoch in random order, k fresh negatives each.
@@ -84,13 +92,19 @@ class Sampler:
         """Batches per epoch; the last one may be smaller."""
         return -(-len(self._skips) // self.batch_size)
 
+    def next_batch(self) -> Batch:
+        """The batch at the current place, and one step on."""
+        batch = self.batch(self.epoch, self.step)
+        self.step += 1
+        if self.step == len(self):
+            self.epoch, self.step = self.epoch + 1, 0
+        return batch
+
     def __iter__(self) -> Iterator[Batch]:
         """The rest of the current epoch; afterwards the sampler stands at the next one."""
-        while self.step < len(self):
-            batch = self.batch(self.epoch, self.step)
-            self.step += 1
-            yield batch
-        self.epoch, self.step = self.epoch + 1, 0
+        epoch = self.epoch
+        while self.epoch == epoch:
+            yield self.next_batch()
 
     def batch(self, epoch: int, step: int) -> Batch:
         """The batch at one place of the run."""

@@ -102,11 +102,6 @@ def user_codes(users: Int32Array, device: torch.device) -> Tensor:
     return torch.tensor(users, dtype=torch.int64, device=device)
 
 
-def dot_products(users: Tensor, items: Tensor) -> Tensor:
-    """``⟨v_b, v_bj⟩``: user vectors (B, d) with item vectors (B·m, d) give (B, m)."""
-    return torch.einsum("bd,bmd->bm", users, items.view(len(users), -1, users.shape[1]))
-
-
 def gathered_weights(users: Tensor, vectors: Tensor) -> Tensor:
     """Penalty weights of gathered vectors: those of the B users, then those of the items.
 

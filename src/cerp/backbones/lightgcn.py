@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor
 
-from cerp.backbones.base import Backbone, BatchOutput, DotScorer, dot_products, register
+from cerp.backbones.base import Backbone, BatchOutput, DotScorer, register
 from cerp.backbones.propagation import Graph
 from cerp.data.interactions import Interactions
 from cerp.embeddings.base import Embedding
@@ -40,9 +39,7 @@ class LightGCN(Backbone):
     def forward(self, embedding: Embedding, users: Tensor, items: Tensor) -> BatchOutput:
         """Scores of a training batch: user codes (B,) against item codes (B, m)."""
         table = embedding.table()
-        propagated = self.graph.propagate(table, self.layers)
-        batch = F.embedding(self.entities(users, items), propagated)
-        scores = dot_products(*torch.split(batch, [users.numel(), items.numel()]))
+        scores = self.graph.pair_scores(table, self.layers, users, items + self.num_users)
         return BatchOutput(scores, table, self._table_weights(table, users, items))
 
     @torch.no_grad()

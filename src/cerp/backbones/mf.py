@@ -5,14 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from cerp.backbones.base import (
-    Backbone,
-    BatchOutput,
-    DotScorer,
-    dot_products,
-    gathered_weights,
-    register,
-)
+from cerp.backbones.base import Backbone, BatchOutput, DotScorer, gathered_weights, register
 from cerp.embeddings.base import Embedding
 
 
@@ -24,7 +17,9 @@ class MatrixFactorization(Backbone):
         """Scores of a training batch: user codes (B,) against item codes (B, m)."""
         # One lookup for both sides: the backward of each fills a gradient of the table's size.
         vectors = embedding(self.entities(users, items))
-        scores = dot_products(*torch.split(vectors, [users.numel(), items.numel()]))
+        user_vectors, item_vectors = torch.split(vectors, [users.numel(), items.numel()])
+        item_vectors = item_vectors.view(*items.shape, -1)
+        scores = torch.einsum("bd,bmd->bm", user_vectors, item_vectors)
         return BatchOutput(scores, vectors, gathered_weights(users, vectors))
 
     @torch.no_grad()

@@ -2,26 +2,26 @@
 
 ``p(Â) E = 1/(L+1) · Σ_{l=0..L} Â^l E`` with ``Â = D^(-1/2) A D^(-1/2)`` of the
 bipartite training graph, no self-loops. Â is symmetric, so the gradient of a
-loss with respect to E is the same polynomial applied to the incoming
-gradient: nothing is kept from the forward pass, nothing is transposed and no
-stack of layers is ever stored.
+loss with respect to E is the same polynomial applied to its gradient with
+respect to ``p(Â) E``: nothing is transposed and no stack of layers is stored.
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from cerp.data.interactions import Interactions
 
-CPU_COLUMN_BLOCK = 64
+CPU_COLUMN_BLOCK = 32
 """On CPUs this many columns go through all layers together: a block of the table then
-stays in cache, which is worth a factor of two (see results/propagation.json)."""
+stays in cache (see results/propagation.json for other widths)."""
 
 
 class Graph(nn.Module):
@@ -33,46 +33,58 @@ class Graph(nn.Module):
     four times as fast as a reproducible one.
     """
 
+    offsets: Tensor
+    columns: Tensor
+    values: Tensor
+
     def __init__(self, train: Interactions) -> None:
         super().__init__()
         self.num_nodes = train.num_users + train.num_items
-        # Interactions are sorted by user, then item: the upper half of the rows as they stand.
+        # Interactions are sorted by user, then item: the users' rows as they stand.
         by_item = np.argsort(train.item, kind="stable")
         columns = np.concatenate([train.item + np.int64(train.num_users), train.user[by_item]])
         degree = np.concatenate([np.diff(train.user_offsets), train.item_counts])
         offsets = np.concatenate([[0], np.cumsum(degree)])
         values = 1 / np.sqrt(np.repeat(degree, degree) * degree[columns])
         index = np.int32 if len(columns) <= np.iinfo(np.int32).max else np.int64
-        self.register_buffer("offsets", torch.from_numpy(offsets.astype(index)), persistent=False)
-        self.register_buffer("columns", torch.from_numpy(columns.astype(index)), persistent=False)
-        self.register_buffer(
-            "values", torch.from_numpy(values.astype(np.float32)), persistent=False
-        )
-        self.offsets: Tensor
-        self.columns: Tensor
-        self.values: Tensor
+        for name, array in (
+            ("offsets", offsets.astype(index)),
+            ("columns", columns.astype(index)),
+            ("values", values.astype(np.float32)),
+        ):
+            self.register_buffer(name, torch.from_numpy(array), persistent=False)
 
     def propagate(self, table: Tensor, layers: int) -> Tensor:
-        """``p(Â) table``, differentiable in the table."""
-        result: Tensor = _Propagate.apply(table, self, layers)  # type: ignore[no-untyped-call]
+        """``p(Â) table``"""
+        blocks = column_blocks(table)
+        return torch.cat([self.geometric_sum(b / (layers + 1), layers) for b in blocks], dim=1)
+
+    def pair_scores(self, table: Tensor, layers: int, first: Tensor, second: Tensor) -> Tensor:
+        """``s_bj = ⟨z_first[b], z_second[b, j]⟩`` with ``Z = p(Â) table``: (B,), (B, m) -> (B, m).
+
+        Differentiable in the table, once. The same as looking the rows up in
+        `propagate`, with less memory traffic: neither Z nor its gradient is
+        ever put together from its blocks.
+        """
+        scores: Tensor = _PairScores.apply(  # type: ignore[no-untyped-call]
+            table, self, layers, first, second
+        )
+        return scores
+
+    def geometric_sum(self, block: Tensor, layers: int) -> Tensor:
+        """``Σ_{l=0..L} Â^l block`` by Horner's rule: L times y ← block + Â y, from y = block."""
+        times_plus = self._times_plus_csr if block.is_cuda else self._times_plus_bags
+        result = block = block.contiguous()
+        for _ in range(layers):
+            result = times_plus(result, block)
         return result
 
-    def polynomial(self, table: Tensor, layers: int) -> Tensor:
-        """``p(Â) table`` by Horner's rule: y ← table + Â y, L times."""
-        times_plus = self.times_plus_csr if table.is_cuda else self.times_plus_bags
-        width = table.shape[1] if table.is_cuda else CPU_COLUMN_BLOCK
-        result = torch.empty_like(table)
-        for block, into in zip(
-            torch.split(table, width, dim=1), torch.split(result, width, dim=1), strict=True
-        ):
-            constant = block.contiguous()
-            power = constant
-            for _ in range(layers):
-                power = times_plus(power, constant)
-            torch.div(power, layers + 1, out=into)
-        return result
+    def _times_plus_bags(self, table: Tensor, addend: Tensor) -> Tensor:
+        """``Â table + addend``, each row a weighted sum of rows of the table."""
+        adjacency = _Csr(self.offsets, self.columns, self.values.to(table.dtype))
+        return adjacency.times(table).add_(addend)
 
-    def times_plus_csr(self, table: Tensor, addend: Tensor) -> Tensor:
+    def _times_plus_csr(self, table: Tensor, addend: Tensor) -> Tensor:
         """``Â table + addend`` by the vendor's sparse product."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sparse (CSR|invariant)", UserWarning)
@@ -85,25 +97,75 @@ class Graph(nn.Module):
             )
         return torch.addmm(addend, adjacency, table)
 
-    def times_plus_bags(self, table: Tensor, addend: Tensor) -> Tensor:
-        """``Â table + addend`` with each row a weighted sum of embedding rows."""
-        product = F.embedding_bag(
+
+def column_blocks(table: Tensor) -> tuple[Tensor, ...]:
+    """The table in parts that are propagated one after the other: a single one on GPUs."""
+    return torch.split(table, table.shape[1] if table.is_cuda else CPU_COLUMN_BLOCK, dim=1)
+
+
+class _Csr(NamedTuple):
+    """A sparse matrix whose product is computed row by row, in the order of its entries."""
+
+    offsets: Tensor
+    columns: Tensor
+    values: Tensor
+
+    @classmethod
+    def symmetric(cls, first: Tensor, second: Tensor, values: Tensor, size: int) -> _Csr:
+        """``M[first, second]`` and ``M[second, first]`` hold the values; repeated places add up."""
+        rows = torch.cat([first, second])
+        order = torch.sort(rows, stable=True).indices
+        # Counted without torch.bincount, for which a GPU would have to wait.
+        counts = torch.zeros(size + 1, dtype=torch.int64, device=rows.device)
+        counts.scatter_add_(0, rows + 1, torch.ones_like(rows))
+        columns = torch.cat([second, first])[order]
+        return cls(counts.cumsum(0), columns, torch.cat([values, values])[order])
+
+    def times(self, table: Tensor) -> Tensor:
+        return F.embedding_bag(
             self.columns,
             table,
             self.offsets,
             mode="sum",
-            per_sample_weights=self.values.to(table.dtype),
+            per_sample_weights=self.values,
             include_last_offset=True,
         )
-        return product.add_(addend)
 
 
-class _Propagate(torch.autograd.Function):
+class _PairScores(torch.autograd.Function):
+    """Goes through Z a block of columns at a time.
+
+    With the incoming gradients in a symmetric sparse matrix G, one entry and
+    its mirror for each pair, ``∂L/∂Z = G Z`` and so ``∂L/∂E = p(Â) G Z``.
+    """
+
     @staticmethod
-    def forward(ctx: Any, table: Tensor, graph: Graph, layers: int) -> Tensor:
+    def forward(
+        ctx: Any, table: Tensor, graph: Graph, layers: int, first: Tensor, second: Tensor
+    ) -> Tensor:
+        blocks = []
+        scores = table.new_zeros(second.shape)
+        for columns in column_blocks(table):
+            block = graph.geometric_sum(columns / (layers + 1), layers)
+            scores += torch.einsum(
+                "bd,bmd->bm", F.embedding(first, block), F.embedding(second, block)
+            )
+            blocks.append(block)
         ctx.graph, ctx.layers = graph, layers
-        return graph.polynomial(table, layers)
+        ctx.save_for_backward(first, second, *blocks)
+        return scores
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return ctx.graph.polynomial(grad, ctx.layers), None, None
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
+        first, second, *blocks = ctx.saved_tensors
+        pairs = _Csr.symmetric(
+            first[:, None].expand_as(second).flatten(),
+            second.flatten(),
+            grad.flatten() / (ctx.layers + 1),
+            ctx.graph.num_nodes,
+        )
+        gradient = grad.new_empty(ctx.graph.num_nodes, sum(block.shape[1] for block in blocks))
+        for block, into in zip(blocks, column_blocks(gradient), strict=True):
+            into.copy_(ctx.graph.geometric_sum(pairs.times(block), ctx.layers))
+        return gradient, None, None, None, None

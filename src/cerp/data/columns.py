@@ -55,7 +55,9 @@ class Wanted:
 
     def given(self) -> set[str]:
         """The names of what was asked for."""
-        return {name for name, value in vars(self).items() if value is not None}
+        return {
+            name for name, value in vars(self).items() if value is not None and value is not False
+        }
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def choose(
     if user == item:
         raise ConfigError(f"{source}: column {columns[user]!r} cannot be both user and item")
     rating = time = None
-    if wanted.min_rating is not None:
+    if wanted.rating is not None or wanted.min_rating is not None:
         rating = finder.optional("rating", wanted.rating, RATING_NAMES, taken={user, item})
         if rating is None:
             raise ConfigError(
@@ -112,7 +114,7 @@ def choose(
             )
     if wanted.time is not False:
         time = finder.optional("time", wanted.time, TIME_NAMES, taken={user, item, rating})
-    return Roles(user, item, rating, time)
+    return Roles(user, item, rating if wanted.min_rating is not None else None, time)
 
 
 def unreadable_time(origin: Origin, row: int, value: object) -> DataError:

@@ -80,14 +80,16 @@ def read(
     """
     wanted = Wanted(user, item, rating, time, min_rating, ids)
     options = _FileOptions(format, delimiter, header, encoding)
+    name = f"the {type(source).__name__}"
     if hasattr(source, "tocoo"):
         _refuse(wanted.given() | options.given(), "a sparse matrix")
         data = Interactions.from_sparse(source)
-    elif type(source).__module__.partition(".")[0] in FRAME_LIBRARIES:
+    elif _is_frame(source):
         _refuse(options.given(), "a data frame")
         data = read_frame(source, wanted)
     elif isinstance(source, str | os.PathLike):
         path = Path(source)
+        name = str(path)
         data = _read_path(path, wanted, options)
         if titles is None and (path / MOVIELENS_TITLES).is_file():
             titles = path / MOVIELENS_TITLES
@@ -96,8 +98,17 @@ def read(
             f"cannot read a {type(source).__name__}; give a path, a pandas, polars or pyarrow "
             "table, or a SciPy sparse matrix"
         )
-    data = (data if k_core is None else data.k_core(k_core)).usable()
+    try:
+        data = (data if k_core is None else data.k_core(k_core)).usable()
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
     return data if titles is None else replace(data, titles=titles_of(data.items, titles))
+
+
+def _is_frame(source: Any) -> bool:
+    """Whether this is a table of a known library; told without importing any."""
+    library = type(source).__module__.partition(".")[0]
+    return library in FRAME_LIBRARIES and hasattr(source, "shape") and hasattr(source, "columns")
 
 
 @dataclass(frozen=True)
@@ -125,10 +136,17 @@ def _refuse(given: set[str], what: str) -> None:
 
 
 def _read_path(path: Path, wanted: Wanted, options: _FileOptions) -> Interactions:
-    if path.is_dir():
-        return _read_folder(path, wanted, options)
-    if not path.is_file():
-        raise DataError(f"{path}: no such file or folder")
+    try:
+        if path.is_dir():
+            return _read_folder(path, wanted, options)
+        if path.is_file():
+            return _read_file(path, wanted, options)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error})") from None
+    raise DataError(f"{path}: no such file or folder")
+
+
+def _read_file(path: Path, wanted: Wanted, options: _FileOptions) -> Interactions:
     chosen = options.format or _format_of_name(path)
     if chosen == "parquet":
         _refuse(options.given() - {"format"}, "Parquet")

@@ -29,13 +29,15 @@ class Composition(NamedTuple):
 
     def table(self, weight: Tensor) -> Tensor:
         """``out[k] = w[p_k] + w[q_k]`` for all k, differentiable in w."""
-        result: Tensor = _SumOfRows.apply(weight, self)
+        result: Tensor = _SumOfRows.apply(weight, self)  # type: ignore[no-untyped-call]
         return result
 
 
 class _SumOfRows(torch.autograd.Function):
-    """Each row's gradient is summed over its entities in a fixed order: fast on CPUs, and
-    the same in every run on GPUs, where scattered additions are not."""
+    """Each row's gradient is summed over its entities in a fixed order.
+
+    That is fast on CPUs, and the same in every run on GPUs, where scattered additions are not.
+    """
 
     @staticmethod
     def forward(ctx: Any, weight: Tensor, composition: Composition) -> Tensor:

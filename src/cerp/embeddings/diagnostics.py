@@ -23,9 +23,9 @@ class Diagnostics:
     nnz: int
     """Non-zero values in both codebooks."""
     sparsity: float
-    """``1 − nnz / (N·d)``"""
+    """``1 - nnz / (N·d)``"""
     average_dimension: float
-    """Mean over entities of ``|nz(p_k) ∪ nz(q_k)|``."""
+    """Mean over entities of |nz(p_k)| + |nz(q_k)| - |nz(p_k) ∩ nz(q_k)|: the size of the union."""
     overlap: float
     """Mean over entities of ``|nz(p_k) ∩ nz(q_k)| / d``."""
     unreached_rows: int
@@ -39,7 +39,9 @@ class Diagnostics:
     differ is empty in both. 0 before pruning: no two entities share both rows."""
 
 
-def diagnose(nonzero: Tensor, row_pairs: Iterable[tuple[Tensor, Tensor]], sparsity: float) -> Diagnostics:
+def diagnose(
+    nonzero: Tensor, row_pairs: Iterable[tuple[Tensor, Tensor]], sparsity: float
+) -> Diagnostics:
     """Count over entities given a chunk at a time; memory is that of a chunk and of the rows.
 
     ``nonzero`` is (rows, d), boolean; each chunk has the two rows of some entities.
@@ -62,8 +64,8 @@ def diagnose(nonzero: Tensor, row_pairs: Iterable[tuple[Tensor, Tensor]], sparsi
     return Diagnostics(
         nnz=int(row_size.sum()),
         sparsity=sparsity,
-        average_dimension=(values - shared) / entities,
-        overlap=shared / (entities * dim),
+        average_dimension=(values - shared) / max(entities, 1),
+        overlap=shared / max(entities * dim, 1),
         unreached_rows=int((~reached).sum()),
         empty_rows=int((row_size == 0).sum()),
         empty_entities=empty,

@@ -1,0 +1,77 @@
+"""Checkpoints: tensors and facts in one safetensors file, whole or not there at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from cerp.errors import CheckpointError
+
+
+def write_checkpoint(path: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+    """Write under a temporary name, flush to disk, rename: an older file stays until then."""
+    payload = save(
+        {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
+        {"facts": json.dumps(facts)},
+    )
+    scratch = path.with_name(f".{path.name}.writing")
+    try:
+        with scratch.open("wb") as file:
+            file.write(payload)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+    except OSError as error:
+        scratch.unlink(missing_ok=True)
+        raise CheckpointError(
+            f"cannot write the checkpoint {path}: {error}; the one before it is intact. "
+            "Free some space and resume"
+        ) from error
+
+
+def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What `write_checkpoint` wrote."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            facts = json.loads(file.metadata()["facts"])
+            return {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{path} is not a readable checkpoint ({error}); remove it to start afresh"
+        ) from error
+
+
+def pack_optimizer(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """An optimizer's state as named tensors, and the rest as facts."""
+    state = optimizer.state_dict()
+    tensors: dict[str, Tensor] = {}
+    scalars: dict[str, Any] = {}
+    for index, entries in state["state"].items():
+        for name, value in entries.items():
+            if isinstance(value, Tensor):
+                tensors[f"{index}.{name}"] = value
+            else:
+                scalars[f"{index}.{name}"] = value
+    rates = [group["lr"] for group in state["param_groups"]]
+    return tensors, {"scalars": scalars, "learning_rates": rates}
+
+
+def unpack_optimizer(
+    optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], facts: dict[str, Any]
+) -> None:
+    """Bring an optimizer over the same parameters back to a packed state."""
+    state: dict[int, dict[str, Any]] = {}
+    for key, value in {**tensors, **facts["scalars"]}.items():
+        index, _, name = key.partition(".")
+        state.setdefault(int(index), {})[name] = value
+    groups = optimizer.state_dict()["param_groups"]
+    for group, rate in zip(groups, facts["learning_rates"], strict=True):
+        group["lr"] = rate
+    optimizer.load_state_dict({"state": state, "param_groups": groups})

@@ -1,0 +1,188 @@
+"""What to train, as frozen values that survive a round trip through JSON.
+
+Hyper-parameters only: they decide the result. Where and how a run happens
+(device, folder, progress) is `RunOptions`, which does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
+
+from cerp.errors import ConfigError
+
+Optimizer = Literal["adam", "adamw"]
+Schedule = Literal["constant", "cosine"]
+PruneMode = Literal["scheduled", "free"]
+ThresholdInit = Literal["ones", "uniform", "normal", "long-tail", "xavier-uniform"]
+OnStall = Literal["project", "stop", "report"]
+Rewind = Literal["initial", "pruned"]
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One stretch of gradient training with early stopping on validation NDCG@10."""
+
+    epochs: int = 60
+    """At most so many."""
+    batch_size: int = 8192
+    """Positives in a batch."""
+    negatives: int = 5
+    """Fresh negatives for each positive."""
+    optimizer: Optimizer = "adam"
+    learning_rate: float = 5e-3
+    weight_decay: float = 0.0
+    """Coupled (L2) for adam, decoupled for adamw."""
+    schedule: Schedule = "constant"
+    clip_norm: float | None = None
+    """Largest norm of the gradient; None leaves it alone."""
+    evaluate_every: int = 5
+    """Epochs between two looks at the validation part."""
+    patience: int = 4
+    """Stop after so many looks without a better NDCG@10."""
+    validation_users: int | None = None
+    """Judge on a fixed sample of so many users; None: all."""
+
+    def __post_init__(self) -> None:
+        _check_positive(
+            self, "epochs", "batch_size", "negatives", "learning_rate", "evaluate_every", "patience"
+        )
+        _check_choice(self, "optimizer", Optimizer)
+        _check_choice(self, "schedule", Schedule)
+
+
+@dataclass(frozen=True)
+class PruneConfig:
+    """How the codebooks are pruned to their budgets."""
+
+    mode: PruneMode = "scheduled"
+    """``scheduled``: a common shift of the thresholds keeps the number of values on a curve
+    to the target; ``free``: the paper's dynamics."""
+    epochs: int = 15
+    """In how many epochs the tightest target is to be reached."""
+    max_epochs: int = 50
+    """``free`` alone: where it ends, reached or not."""
+    batch_size: int = 8192
+    negatives: int = 5
+    optimizer: Optimizer = "adam"
+    learning_rate: float = 2e-3
+    weight_decay: float = 0.0
+    threshold_learning_rate: float = 1e-2
+    """``scheduled`` alone; ``free`` derives it from ``epochs``."""
+    threshold_init: ThresholdInit = "ones"
+    threshold_scale: float = -100.0
+    """``free`` alone: what the initial thresholds, in [0, 1], are multiplied by."""
+    gamma: float = 1e-3
+    """Weight of the complementary-pruning penalty in the first epoch."""
+    gamma_decay: float = 0.5
+    """What gamma is multiplied by after every epoch; 1 keeps it."""
+    temperature: float = 100.0
+    """η of the penalty."""
+    on_stall: OnStall = "project"
+    """What to do when the number of values stops falling: finish by exact projection, stop
+    with an error, or project and mark the result."""
+
+    def __post_init__(self) -> None:
+        _check_positive(
+            self, "epochs", "max_epochs", "batch_size", "negatives", "learning_rate", "temperature"
+        )
+        _check_choice(self, "mode", PruneMode)
+        _check_choice(self, "optimizer", Optimizer)
+        _check_choice(self, "threshold_init", ThresholdInit)
+        _check_choice(self, "on_stall", OnStall)
+        if not 0 <= self.gamma <= 1:
+            raise ConfigError(f"gamma must be in [0, 1], got {self.gamma}")
+        if not 0 < self.gamma_decay <= 1:
+            raise ConfigError(f"gamma_decay must be in (0, 1], got {self.gamma_decay}")
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that decides a result, the data aside."""
+
+    method: str = "cerp"
+    backbone: str = "lightgcn"
+    backbone_options: dict[str, Any] = field(default_factory=dict)
+    budgets: tuple[str, ...] = ("99%",)
+    """Of the full table, or counts of values."""
+    dim: int = 128
+    buckets: int | None = None
+    """Rows of each codebook; None: by the rule of `cerp.budget.bucket_count`."""
+    hash: str = "balanced"
+    ordering: str = "spectral"
+    rewind: Rewind = "pruned"
+    """Retrain from the pruned weights, or from the initial ones under the mask (the paper)."""
+    prune: PruneConfig = field(default_factory=PruneConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check_positive(self, "dim")
+        _check_choice(self, "rewind", Rewind)
+        if not self.budgets:
+            raise ConfigError("give at least one budget, such as '99%'")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self) | {"budgets": list(self.budgets)}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Config:
+        """The inverse of `to_dict`; unknown keys are refused by name."""
+        return _built(cls, values, "config")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run happens; the result does not depend on it (but for float rounding)."""
+
+    device: str = "cpu"
+    folder: Path | None = None
+    """Where results and checkpoints go; None keeps everything in memory."""
+    checkpoint_seconds: float = 60.0
+    quiet: bool = False
+
+
+def differences(first: dict[str, Any], second: dict[str, Any], prefix: str = "") -> list[str]:
+    """What two nested dictionaries disagree on, as ``train.epochs: 60 against 30``."""
+    found = []
+    for key in sorted(first.keys() | second.keys()):
+        mine, theirs = first.get(key), second.get(key)
+        if isinstance(mine, dict) and isinstance(theirs, dict):
+            found += differences(mine, theirs, f"{prefix}{key}.")
+        elif mine != theirs:
+            found.append(f"{prefix}{key}: {mine!r} against {theirs!r}")
+    return found
+
+
+_T = TypeVar("_T")
+
+
+def _built(cls: type[_T], values: dict[str, Any], where: str) -> _T:
+    hints = get_type_hints(cls)
+    known = {entry.name for entry in fields(cls)}  # type: ignore[arg-type]
+    if unknown := sorted(values.keys() - known):
+        raise ConfigError(
+            f"{where} has no entry {unknown[0]!r}; there are: {', '.join(sorted(known))}"
+        )
+    arguments: dict[str, Any] = {}
+    for name, value in values.items():
+        kind = hints[name]
+        if is_dataclass(kind) and isinstance(kind, type):
+            arguments[name] = _built(kind, value, f"{where}.{name}")
+        else:
+            arguments[name] = tuple(value) if isinstance(value, list) else value
+    return cls(**arguments)
+
+
+def _check_positive(config: Any, *names: str) -> None:
+    for name in names:
+        if not getattr(config, name) > 0:
+            raise ConfigError(f"{name} must be above zero, got {getattr(config, name)}")
+
+
+def _check_choice(config: Any, name: str, choices: Any) -> None:
+    value = getattr(config, name)
+    if value not in get_args(choices):
+        raise ConfigError(f"{name} is {value!r}; choose one of {', '.join(get_args(choices))}")

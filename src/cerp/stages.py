@@ -1,0 +1,337 @@
+"""The stages of a run: prune codebooks to their budgets, then train what is left.
+
+`prune` gives one `Snapshot` per budget out of a single pruning run; `train`
+takes any embedding, a snapshot's or a plain one, to its best epoch.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from cerp.config import PruneConfig, RunOptions, TrainConfig
+from cerp.data.splits import Splits
+from cerp.embeddings.cerp import CompositionalEmbedding
+from cerp.errors import TrainingError
+from cerp.evaluation import DEFAULT_MEMORY, evaluate, sample_users
+from cerp.pruning import jaccard, top_mask
+from cerp.recommender import Recommender
+from cerp.sampling import Sampler
+from cerp.thresholds import FreeClock, PruningEpoch, ScheduledClock, StallDetector
+from cerp.training import Checkpointing, EarlyStopping, Loop, Objective, StageHooks
+
+NNZ_CHECKS_PER_EPOCH = 20
+"""How often free pruning counts what is left."""
+GPU_SCORE_BYTES = 2**31
+"""Size of a chunk of scores where they never leave a GPU."""
+
+
+class Snapshot(NamedTuple):
+    """The codebooks at the moment a budget was met."""
+
+    weight: Tensor
+    """Soft-thresholded values, zero outside the mask."""
+    mask: Tensor
+    """Which entries survive: at most the budget."""
+    facts: dict[str, Any]
+    """epoch: when; reached: whether pruning came there by itself; magnitude_jaccard: how far
+    the mask agrees with plain magnitude pruning of the same codebooks."""
+
+
+class StageResult(NamedTuple):
+    """How a stretch of training went."""
+
+    history: list[dict[str, float]]
+    """One row per epoch."""
+    best_epoch: int
+    best_score: float
+    """Validation NDCG@10 in that epoch."""
+
+
+def prune(
+    model: Recommender,
+    splits: Splits,
+    config: PruneConfig,
+    limits: list[int],
+    *,
+    seed: int,
+    options: RunOptions,
+    checkpointing: Checkpointing | None = None,
+) -> tuple[dict[int, Snapshot], list[dict[str, float]]]:
+    """Prune the model's codebooks; a snapshot for each limit, and the curves.
+
+    The model must hold a dense `CompositionalEmbedding`; it is used up.
+    """
+    embedding = model.embedding
+    assert isinstance(embedding, CompositionalEmbedding)
+    sampler = Sampler(
+        splits.train,
+        batch_size=config.batch_size,
+        negatives=config.negatives,
+        seed=seed,
+        device=model.device,
+    )
+    is_free = config.mode == "free"
+    scale = config.threshold_scale if is_free else -1.0
+    embedding.start_pruning(config.threshold_init, scale=scale, generator=_generator(model, seed))
+    hooks = (FreePruning if is_free else ScheduledPruning)(embedding, config, limits, len(sampler))
+    loop = Loop(
+        model,
+        sampler,
+        hooks.optimizers(model),
+        epochs=config.max_epochs if is_free else config.epochs,
+        hooks=hooks,
+        label="prune",
+        checkpointing=checkpointing,
+        quiet=options.quiet,
+    )
+    loop.run()
+    hooks.finish()
+    return hooks.snapshots, loop.history
+
+
+def train(
+    model: Recommender,
+    splits: Splits,
+    config: TrainConfig,
+    *,
+    seed: int,
+    label: str,
+    options: RunOptions,
+    checkpointing: Checkpointing | None = None,
+) -> StageResult:
+    """Train to the best epoch by validation NDCG@10; the model is left with its weights."""
+    sampler = Sampler(
+        splits.train,
+        batch_size=config.batch_size,
+        negatives=config.negatives,
+        seed=seed,
+        device=model.device,
+    )
+    loop = Loop(
+        model,
+        sampler,
+        [_optimizer(config, list(model.parameters()))],
+        epochs=config.epochs,
+        hooks=StageHooks(),
+        label=label,
+        early_stopping=EarlyStopping(
+            ValidationJudge(model, splits, config, seed), config.evaluate_every, config.patience
+        ),
+        cosine=config.schedule == "cosine",
+        clip_norm=config.clip_norm,
+        checkpointing=checkpointing,
+        quiet=options.quiet,
+    )
+    loop.run()
+    score, epoch = loop.best
+    return StageResult(loop.history, epoch, score)
+
+
+class ValidationJudge:
+    """Validation NDCG@10, on all users or always the same sample of them."""
+
+    def __init__(self, model: Recommender, splits: Splits, config: TrainConfig, seed: int) -> None:
+        self.model, self.splits = model, splits
+        count = config.validation_users
+        self.users = None if count is None else sample_users(splits, "valid", count, seed)
+
+    def __call__(self) -> float:
+        """Of the model as it is now."""
+        metrics = evaluate(
+            self.model.scorer(),
+            self.splits,
+            on="valid",
+            ks=(10,),
+            users=self.users,
+            memory=score_memory(self.model.device),
+        )
+        return metrics.mean["ndcg@10"]
+
+
+def score_memory(device: torch.device) -> int:
+    """How large a chunk of scores `evaluate` may take on a device."""
+    return GPU_SCORE_BYTES if device.type == "cuda" else DEFAULT_MEMORY
+
+
+class PruningHooks(StageHooks):
+    """What both ways of pruning share: the halving of gamma, and the snapshots."""
+
+    def __init__(
+        self,
+        embedding: CompositionalEmbedding,
+        config: PruneConfig,
+        limits: list[int],
+        steps_per_epoch: int,
+    ) -> None:
+        self.embedding, self.config, self.steps_per_epoch = embedding, config, steps_per_epoch
+        self.pending = sorted(set(limits), reverse=True)
+        self.snapshots: dict[int, Snapshot] = {}
+        self.records: list[PruningEpoch] = []
+
+    def optimizers(self, model: Recommender) -> list[torch.optim.Optimizer]:
+        """One for the weights, and the thresholds' own."""
+        weights = [
+            parameter for name, parameter in model.named_parameters() if "threshold" not in name
+        ]
+        threshold = self.embedding.threshold
+        assert threshold is not None
+        return [_optimizer(self.config, weights), self.threshold_optimizer(threshold)]
+
+    def threshold_optimizer(self, threshold: nn.Parameter) -> torch.optim.Optimizer:
+        """The optimizer of the thresholds alone."""
+        raise NotImplementedError
+
+    def objective(self, epoch: int) -> Objective:
+        """BPR and the penalty, whose weight falls from epoch to epoch."""
+        return Objective(self._gamma(epoch), self.config.temperature)
+
+    def after_epoch(self, epoch: int) -> dict[str, float]:
+        """Values left, sparsity, gamma and the mean effective threshold."""
+        embedding = self.embedding
+        assert embedding.threshold is not None
+        threshold = float((embedding.threshold.detach() + embedding.shift).mean())
+        nnz = embedding.nnz
+        self.records.append(PruningEpoch(epoch + 1, nnz, threshold, self._gamma(epoch)))
+        full = embedding.num_embeddings * embedding.embedding_dim
+        return {
+            "nnz": nnz,
+            "sparsity": 1 - nnz / full,
+            "gamma": self._gamma(epoch),
+            "mean_threshold": threshold,
+        }
+
+    def finish(self) -> None:
+        """Meet the budgets that are still open by exact projection."""
+        while self.pending:
+            self._take_snapshot(epoch=len(self.records), reached=False)
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Snapshots and records so far."""
+        tensors: dict[str, Tensor] = {}
+        for limit, snapshot in self.snapshots.items():
+            tensors |= {f"{limit}.weight": snapshot.weight, f"{limit}.mask": snapshot.mask}
+        facts = {str(limit): snapshot.facts for limit, snapshot in self.snapshots.items()}
+        return tensors, {"snapshots": facts, "records": [list(entry) for entry in self.records]}
+
+    def load_state(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        """The inverse of `state`."""
+        self.snapshots = {
+            int(limit): Snapshot(tensors[f"{limit}.weight"], tensors[f"{limit}.mask"], its_facts)
+            for limit, its_facts in facts["snapshots"].items()
+        }
+        self.records = [PruningEpoch(*entry) for entry in facts["records"]]
+        self.pending = [limit for limit in self.pending if limit not in self.snapshots]
+
+    def _gamma(self, epoch: int) -> float:
+        return self.config.gamma * self.config.gamma_decay**epoch
+
+    @torch.no_grad()
+    def _take_snapshot(self, *, epoch: float, reached: bool) -> None:
+        limit = self.pending.pop(0)
+        mask = self.embedding.mask_for(limit)
+        weight = self.embedding.effective_weight() * mask
+        by_magnitude = top_mask(self.embedding.weight.abs(), limit)
+        facts = {
+            "epoch": epoch,
+            "reached": reached,
+            "magnitude_jaccard": jaccard(mask, by_magnitude),
+        }
+        self.snapshots[limit] = Snapshot(weight.clone(), mask, facts)
+
+
+class ScheduledPruning(PruningHooks):
+    """The number of values follows a curve; learning decides which ones go."""
+
+    def __init__(
+        self,
+        embedding: CompositionalEmbedding,
+        config: PruneConfig,
+        limits: list[int],
+        steps_per_epoch: int,
+    ) -> None:
+        super().__init__(embedding, config, limits, steps_per_epoch)
+        steps = config.epochs * steps_per_epoch
+        self.clock = ScheduledClock(embedding.weight.numel(), tuple(self.pending), steps)
+
+    def threshold_optimizer(self, threshold: nn.Parameter) -> torch.optim.Optimizer:
+        """Adam without decay: the shift does the pruning, the gradient does the choosing."""
+        return torch.optim.Adam(
+            [threshold], lr=self.config.threshold_learning_rate, fused=threshold.is_cuda
+        )
+
+    def before_step(self, step: int) -> None:
+        """Shift the thresholds to where the curve is."""
+        self.clock.apply(self.embedding, step)
+
+    def after_step(self, step: int) -> bool:
+        """Take the snapshots that are due."""
+        for _ in self.clock.due(step + 1):
+            self._take_snapshot(epoch=(step + 1) / self.steps_per_epoch, reached=True)
+        return False
+
+
+class FreePruning(PruningHooks):
+    """The paper's dynamics: coupled decay lifts the thresholds until the target is met."""
+
+    def __init__(
+        self,
+        embedding: CompositionalEmbedding,
+        config: PruneConfig,
+        limits: list[int],
+        steps_per_epoch: int,
+    ) -> None:
+        super().__init__(embedding, config, limits, steps_per_epoch)
+        self.clock = FreeClock(
+            start=config.threshold_scale,
+            typical_weight=float(embedding.weight.detach().abs().max()),
+            steps=config.epochs * steps_per_epoch,
+        )
+        self.detector = StallDetector(
+            target=min(limits), action=config.on_stall, first_epoch=config.epochs
+        )
+        self.check_every = max(1, steps_per_epoch // NNZ_CHECKS_PER_EPOCH)
+
+    def threshold_optimizer(self, threshold: nn.Parameter) -> torch.optim.Optimizer:
+        """Adam with coupled decay, whichever optimizer trains the weights."""
+        return self.clock.optimizer(threshold)
+
+    def after_step(self, step: int) -> bool:
+        """Take the snapshots of the budgets that are met; done when all are."""
+        if (step + 1) % self.check_every:
+            return self._is_over()
+        nnz = self.embedding.nnz
+        while self.pending and nnz <= self.pending[0]:
+            self._take_snapshot(epoch=(step + 1) / self.steps_per_epoch, reached=True)
+        return self._is_over()
+
+    def _is_over(self) -> bool:
+        return not self.pending or self._stalled()
+
+    def _stalled(self) -> bool:
+        message = self.detector.message(self.records)
+        if message is None or self.config.on_stall == "report":
+            return False
+        if self.config.on_stall == "stop":
+            raise TrainingError(message)
+        print(message, file=sys.stderr)  # noqa: T201
+        return True
+
+
+def _optimizer(
+    config: TrainConfig | PruneConfig, parameters: list[nn.Parameter]
+) -> torch.optim.Optimizer:
+    kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
+    return kind(
+        parameters,
+        lr=config.learning_rate,
+        weight_decay=config.weight_decay,
+        fused=parameters[0].is_cuda,
+    )
+
+
+def _generator(model: Recommender, seed: int) -> torch.Generator:
+    return torch.Generator(device=model.device).manual_seed(seed)

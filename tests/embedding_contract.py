@@ -1,0 +1,112 @@
+"""What every embedding must do; test classes inherit it and say how to build theirs."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+from cerp.embeddings.base import Embedding
+from cerp.errors import ConfigError
+
+ENTITIES, DIM = 23, 6
+ALL_IDS = torch.arange(ENTITIES)
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+class EmbeddingContract:
+    def build(self, padding_idx: int | None = None, seed: int = 0) -> Embedding:
+        raise NotImplementedError
+
+    def fresh(self, padding_idx: int | None = None) -> Embedding:
+        """What a saved state is loaded into: never pruned, other numbers."""
+        raise NotImplementedError
+
+    @pytest.mark.parametrize("shape", [(), (0,), (5,), (2, 3), (2, 1, 3)])
+    def test_ids_of_any_shape_give_vectors_of_that_shape(self, shape: tuple[int, ...]):
+        vectors = self.build()(torch.zeros(shape, dtype=torch.long))
+        assert vectors.shape == (*shape, DIM)
+
+    def test_table_and_lookups_agree(self):
+        embedding = self.build()
+        torch.testing.assert_close(embedding.table(), embedding(ALL_IDS))
+
+    def test_table_and_lookups_have_the_same_gradient(self):
+        incoming = torch.randn(ENTITIES, DIM, generator=seeded())
+        by_table, by_lookup = self.build(), self.build()
+        by_table.table().backward(incoming)
+        by_lookup(ALL_IDS).backward(incoming)
+        for one, other in zip(by_table.parameters(), by_lookup.parameters(), strict=True):
+            torch.testing.assert_close(one.grad, other.grad)
+
+    def test_int32_ids_are_as_good_as_int64(self):
+        embedding = self.build()
+        assert torch.equal(embedding(ALL_IDS.int()), embedding(ALL_IDS))
+
+    @pytest.mark.parametrize("outside", [-1, ENTITIES, ENTITIES + 1, -ENTITIES])
+    def test_an_id_out_of_range_is_refused(self, outside: int):
+        with pytest.raises(IndexError):
+            self.build()(torch.tensor([0, outside]))
+
+    @pytest.mark.parametrize("padding_idx", [3, 3 - ENTITIES])
+    def test_the_padding_is_zero_and_learns_nothing(self, padding_idx: int):
+        embedding = self.build(padding_idx)
+        for vectors in (embedding(ALL_IDS), embedding.table()):
+            assert vectors[3].count_nonzero() == 0
+            assert vectors.count_nonzero() > 0
+            vectors[3].sum().backward()
+            assert all(parameter.grad.count_nonzero() == 0 for parameter in embedding.parameters())
+
+    def test_a_padding_outside_the_table_is_refused(self):
+        with pytest.raises(ConfigError, match="padding_idx 23"):
+            self.fresh(padding_idx=ENTITIES)
+
+    def test_sparsity_is_the_share_of_the_full_table_that_is_not_stored(self):
+        embedding = self.build()
+        assert embedding.sparsity == 1 - embedding.nnz / (ENTITIES * DIM)
+
+    def test_the_same_seed_gives_the_same_vectors(self):
+        assert torch.equal(self.build(seed=5).table(), self.build(seed=5).table())
+        assert not torch.equal(self.build(seed=5).table(), self.build(seed=6).table())
+
+    def test_a_fresh_embedding_takes_over_a_saved_state(self):
+        saved, loaded = self.build(), self.fresh()
+        loaded.load_state_dict(saved.state_dict())
+        assert torch.equal(loaded.table(), saved.table())
+        assert loaded.nnz == saved.nnz
+        assert loaded.state_dict().keys() == saved.state_dict().keys()
+
+    def test_a_used_embedding_goes_back_to_a_saved_state(self):
+        saved = self.fresh()
+        used = self.build()
+        used.table()
+        used.load_state_dict(saved.state_dict())
+        assert torch.equal(used.table(), saved.table())
+
+    def test_a_copy_is_independent(self):
+        embedding = self.build()
+        before = embedding.table().detach().clone()
+        twin = copy.deepcopy(embedding)
+        twin.weight.data.mul_(2)
+        assert torch.equal(embedding.table(), before)
+        assert not torch.equal(twin.table(), before)
+
+    def test_it_computes_in_double_precision_after_a_cast(self):
+        embedding = self.build()
+        single = embedding.table().detach().clone()
+        double = embedding.double().table()
+        assert double.dtype == torch.float64
+        torch.testing.assert_close(double.float(), single)
+
+    @pytest.mark.gpu
+    @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+    def test_vectors_are_the_same_on_the_gpu(self):
+        embedding = self.build()
+        expected = embedding.table()
+        moved = embedding.cuda()
+        torch.testing.assert_close(moved.table().cpu(), expected)
+        torch.testing.assert_close(moved(ALL_IDS.cuda()).cpu(), expected)

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cerp.backbones.propagation import Graph
+from cerp.data.interactions import Ids, Interactions
+
+NUM_USERS, NUM_ITEMS = 7, 9
+CELLS = [(u, i) for u in range(NUM_USERS) for i in range(NUM_ITEMS)]
+
+
+def interactions(pairs: list[tuple[int, int]]) -> Interactions:
+    user, item = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return Interactions.from_codes(
+        user, item, users=Ids.range(NUM_USERS), items=Ids.range(NUM_ITEMS)
+    )
+
+
+def dense_mean_of_powers(pairs: list[tuple[int, int]], layers: int) -> torch.Tensor:
+    """1/(L+1) Σ (D^-1/2 A D^-1/2)^l as a float64 matrix, straight from the definition."""
+    adjacency = np.zeros((NUM_USERS + NUM_ITEMS,) * 2)
+    for user, item in pairs:
+        adjacency[user, NUM_USERS + item] = adjacency[NUM_USERS + item, user] = 1
+    degree = adjacency.sum(axis=1)
+    scale = np.divide(1, np.sqrt(degree), out=np.zeros_like(degree), where=degree > 0)
+    normalised = scale[:, None] * adjacency * scale
+    powers = [np.linalg.matrix_power(normalised, power) for power in range(layers + 1)]
+    return torch.from_numpy(np.mean(powers, axis=0))
+
+
+def table(dim: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(NUM_USERS + NUM_ITEMS, dim, dtype=dtype, generator=generator)
+
+
+SPARSE = [(0, 0), (0, 3), (1, 3), (2, 3), (2, 8), (3, 1), (3, 8), (5, 0)]
+"""Users 4 and 6 and items 2, 4, 5, 6, 7 have no edges."""
+
+
+@given(st.sets(st.sampled_from(CELLS)), st.integers(1, 5), st.sampled_from([1, 3, 64, 65, 130]))
+def test_propagation_is_the_mean_of_the_powers_of_the_dense_adjacency(
+    pairs: set[tuple[int, int]], layers: int, dim: int
+):
+    propagated = Graph(interactions(list(pairs))).propagate(table(dim), layers)
+    expected = dense_mean_of_powers(list(pairs), layers) @ table(dim).double()
+    torch.testing.assert_close(propagated.double(), expected, rtol=0, atol=1e-6)
+
+
+def test_one_edge_by_hand():
+    graph = Graph(Interactions.from_codes([0, 0], [0, 1], users=Ids.range(1), items=Ids.range(2)))
+    # Â = [[0, 1/√2, 1/√2], [1/√2, 0, 0], [1/√2, 0, 0]]; one layer: (E + ÂE) / 2.
+    propagated = graph.propagate(torch.tensor([[2.0], [1.0], [3.0]]), 1)
+    root = 2**0.5
+    expected = [[(2 + 4 / root) / 2], [(1 + 2 / root) / 2], [(3 + 2 / root) / 2]]
+    torch.testing.assert_close(propagated, torch.tensor(expected))
+
+
+def test_a_node_without_edges_keeps_its_share_of_itself():
+    before = table(5)
+    after = Graph(interactions(SPARSE)).propagate(before, 4)
+    alone = [4, 6, *(NUM_USERS + item for item in (2, 4, 5, 6, 7))]
+    torch.testing.assert_close(after[alone], before[alone] / 5)
+
+
+FIRST = torch.tensor([0, 3, 0])
+SECOND = torch.tensor([[7, 10], [15, 7], [10, 11]])
+"""Pairs of nodes with a user that occurs twice, (0, 10) that occurs twice, and 11 without edges."""
+
+
+def test_pair_scores_are_dot_products_of_propagated_rows():
+    graph = Graph(interactions(SPARSE))
+    propagated = graph.propagate(table(70), 3)
+    expected = (propagated[FIRST][:, None] * propagated[SECOND]).sum(dim=-1)
+    scores = graph.pair_scores(table(70), 3, FIRST, SECOND)
+    torch.testing.assert_close(scores, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("dim", [3, 33])
+def test_pair_scores_have_the_right_gradient(dim: int):
+    graph, start = Graph(interactions(SPARSE)), table(dim, torch.float64).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: graph.pair_scores(x, 3, FIRST, SECOND), start)
+
+
+def test_a_table_that_is_not_contiguous_is_propagated_as_its_copy_is():
+    graph, across = Graph(interactions(SPARSE)), table(70).T.contiguous().T
+    assert not across.is_contiguous()
+    assert torch.equal(graph.propagate(across, 2), graph.propagate(across.contiguous(), 2))
+
+
+def test_the_order_of_the_edges_does_not_matter():
+    shuffled = [SPARSE[k] for k in np.random.default_rng(0).permutation(len(SPARSE))]
+    first, second = (Graph(interactions(pairs)) for pairs in (SPARSE, shuffled))
+    assert torch.equal(first.propagate(table(8), 4), second.propagate(table(8), 4))
+
+
+def test_on_cpu_repeated_passes_agree_in_every_bit():
+    graph, start = Graph(interactions(CELLS[::2])), table(130).requires_grad_()
+
+    def pass_through() -> tuple[torch.Tensor, torch.Tensor]:
+        scores = graph.pair_scores(start, 4, FIRST, SECOND)
+        (gradient,) = torch.autograd.grad(scores.square().sum(), start)
+        return scores, gradient
+
+    assert all(map(torch.equal, pass_through(), pass_through()))
+
+
+def test_the_product_of_gpus_agrees_with_that_of_cpus():
+    graph, addend = Graph(interactions(SPARSE)), table(6).flip(0)
+    bags, csr = graph._times_plus_bags(table(6), addend), graph._times_plus_csr(table(6), addend)
+    torch.testing.assert_close(bags, csr, rtol=0, atol=1e-6)
+
+
+def test_the_graph_travels_with_the_module_but_not_with_its_state():
+    graph = Graph(interactions(SPARSE))
+    assert {name for name, _ in graph.named_buffers()} == {"offsets", "columns", "values"}
+    assert graph.state_dict() == {}
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("dim", [3, 65, 128])
+def test_on_the_gpu_scores_and_gradient_are_those_of_the_cpu(dim: int):
+    graph, results = Graph(interactions(SPARSE)), []
+    for device in ("cpu", "cuda"):
+        start = table(dim).to(device).requires_grad_()
+        pairs = FIRST.to(device), SECOND.to(device)
+        scores = graph.to(device).pair_scores(start, 4, *pairs)
+        (gradient,) = torch.autograd.grad(scores.square().sum(), start)
+        results.append((scores.detach().cpu(), gradient.cpu()))
+    for on_cpu, on_gpu in zip(*results, strict=True):
+        torch.testing.assert_close(on_cpu, on_gpu, rtol=1e-5, atol=1e-5)

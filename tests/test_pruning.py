@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cerp.pruning import (
+    jaccard,
+    margin,
+    pruning_penalty,
+    shift_to_keep,
+    soft_threshold,
+    top_mask,
+)
+
+
+def logit(share: float) -> float:
+    return math.log(share / (1 - share))
+
+
+def normal(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def test_soft_threshold_by_hand():
+    weight = torch.tensor([0.5, -0.5, 0.1, -0.1, 0.0])
+    pruned = soft_threshold(weight, torch.full((5,), logit(0.2)))
+    torch.testing.assert_close(pruned, torch.tensor([0.3, -0.3, 0.0, 0.0, 0.0]))
+
+
+def test_soft_threshold_gradients_match_finite_differences():
+    weight = torch.tensor([[0.9, -0.7, 0.1], [-0.2, 0.6, -0.8]], dtype=torch.float64)
+    threshold = torch.tensor([[-2.0, 0.1, -1.0], [0.5, -0.4, -3.0]], dtype=torch.float64)
+    arguments = (weight.requires_grad_(), threshold.requires_grad_())
+    assert torch.autograd.gradcheck(soft_threshold, arguments)
+
+
+def test_soft_threshold_gradients_are_the_papers():
+    weight, threshold, incoming = normal(40), normal(40, seed=1), normal(40, seed=2)
+    pruned = soft_threshold(weight.requires_grad_(), threshold.requires_grad_())
+    pruned.backward(incoming)
+    cut = 1 / (1 + np.exp(-threshold.detach().numpy()))
+    alive = np.abs(weight.detach().numpy()) > cut
+    expected = -cut * (1 - cut) * incoming.numpy() * np.sign(weight.detach().numpy()) * alive
+    assert 0 < alive.sum() < 40
+    np.testing.assert_array_equal(weight.grad, incoming.numpy() * alive)
+    np.testing.assert_allclose(threshold.grad, expected, rtol=1e-5)
+
+
+def test_a_threshold_at_minus_100_gets_no_gradient_from_the_loss():
+    threshold = torch.full((3,), -100.0, requires_grad=True)
+    soft_threshold(normal(3), threshold).sum().backward()
+    assert threshold.grad.count_nonzero() == 0
+
+
+def test_penalty_counts_the_nonzero_entries():
+    vectors = torch.tensor([[0.05, 0.0, -0.3], [0.0, 0.0, 0.2]])
+    assert pruning_penalty(vectors, temperature=100).item() == pytest.approx(-3, abs=1e-3)
+
+
+def test_penalty_by_hand_with_weights():
+    vectors = torch.tensor([[0.01], [0.02]])
+    expected = -(0.5 * math.tanh(1) ** 2 + 3 * math.tanh(2) ** 2)
+    weighted = pruning_penalty(vectors, temperature=100, weight=torch.tensor([0.5, 3.0]))
+    assert weighted.item() == pytest.approx(expected)
+
+
+def test_penalty_prefers_complementary_rows_at_equal_nonzeros():
+    p = torch.tensor([0.1, 0.1, 0.0, 0.0])
+    overlapping, complementary = (p + p)[None], (p + p.flip(0))[None]
+    assert pruning_penalty(complementary, temperature=100) < pruning_penalty(
+        overlapping, temperature=100
+    )
+
+
+def test_margin_is_positive_where_soft_threshold_keeps():
+    weight, threshold = normal(200), normal(200, seed=1)
+    assert torch.equal(margin(weight, threshold) > 0, soft_threshold(weight, threshold) != 0)
+
+
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=60), st.integers(0, 70))
+def test_top_mask_is_a_stable_sort_by_falling_score(scores: list[int], count: int):
+    order = sorted(range(len(scores)), key=lambda place: -scores[place])
+    mask = top_mask(torch.tensor(scores, dtype=torch.float32), count)
+    assert set(mask.nonzero().flatten().tolist()) == set(order[:count])
+
+
+def test_top_mask_keeps_the_shape_and_crosses_rows():
+    score = torch.tensor([[5.0, 1.0], [4.0, 3.0]])
+    assert top_mask(score, 3).tolist() == [[True, False], [True, True]]
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 400), st.integers(0, 1000), st.sampled_from([torch.float32, torch.float64]))
+def test_the_shift_keeps_the_wanted_number(count: int, seed: int, dtype: torch.dtype):
+    weight = (normal(20, 20, seed=seed) * 0.1).clamp(-0.9, 0.9).to(dtype)
+    threshold = normal(20, 20, seed=seed + 1).to(dtype)
+    shift = shift_to_keep(weight, threshold, count)
+    kept = int(torch.count_nonzero(soft_threshold(weight, threshold + shift)))
+    assert kept == pytest.approx(count, abs=2)
+
+
+def test_the_shift_cancels_a_common_offset():
+    weight, threshold = normal(50) * 0.1, normal(50, seed=1)
+    low = shift_to_keep(weight, threshold - 4, 10)
+    torch.testing.assert_close(low, shift_to_keep(weight, threshold, 10) + 4)
+
+
+def test_entries_of_one_and_above_survive_every_shift():
+    weight = torch.tensor([2.0, 1.5, 0.5, 0.1])
+    shift = shift_to_keep(weight, torch.zeros(4), 1)
+    assert soft_threshold(weight, shift.expand(4)).count_nonzero() == 2
+
+
+def test_half_precision_is_ranked_too():
+    score = torch.tensor([1.0, 3.0, 2.0])
+    for dtype in (torch.bfloat16, torch.float16):
+        assert top_mask(score.to(dtype), 2).tolist() == [False, True, True]
+
+
+def test_jaccard_by_hand():
+    first = torch.tensor([True, True, False, False])
+    second = torch.tensor([True, False, True, False])
+    assert jaccard(first, second) == 1 / 3
+    assert jaccard(first, first) == 1
+    assert jaccard(first & ~first, second & ~second) == 1
