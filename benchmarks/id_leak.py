@@ -12,8 +12,8 @@ import os
 import time
 from pathlib import Path
 
-from cerp.leak import id_leak
 from cerp.data.splits import Splits
+from cerp.leak import id_leak
 
 DATASETS = ("gowalla", "amazon-beauty", "lastfm", "ml-1m")
 RESULT = Path(__file__).parent.parent / "results" / "id_leak.json"

@@ -6,7 +6,15 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+# Tests are small: more threads than one only wait for each other. Set before torch is imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import hypothesis
 import pytest
+
+# The first call of some torch kernels takes longer than any deadline that would mean something.
+hypothesis.settings.register_profile("cerp", deadline=None)
+hypothesis.settings.load_profile("cerp")
 
 
 @pytest.fixture

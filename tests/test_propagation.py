@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cerp.backbones.propagation import Graph
@@ -41,6 +41,7 @@ SPARSE = [(0, 0), (0, 3), (1, 3), (2, 3), (2, 8), (3, 1), (3, 8), (5, 0)]
 """Users 4 and 6 and items 2, 4, 5, 6, 7 have no edges."""
 
 
+@settings(deadline=None)  # the first product of a process takes half a second
 @given(st.sets(st.sampled_from(CELLS)), st.integers(1, 5), st.sampled_from([1, 3, 64, 65, 130]))
 def test_propagation_is_the_mean_of_the_powers_of_the_dense_adjacency(
     pairs: set[tuple[int, int]], layers: int, dim: int

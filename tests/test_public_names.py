@@ -14,6 +14,7 @@ def test_the_public_names_are_these():
         "Interactions",
         "Metrics",
         "Splits",
+        "__version__",
         "evaluate",
         "id_leak",
         "load_splits",

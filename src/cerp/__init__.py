@@ -42,6 +42,7 @@ __all__ = [
     "Interactions",
     "Metrics",
     "Splits",
+    "__version__",
     "evaluate",
     "id_leak",
     "load_splits",
@@ -60,4 +61,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return __all__

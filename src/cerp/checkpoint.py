@@ -48,6 +48,18 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         ) from error
 
 
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON, whole or not at all."""
+    write_text(path, json.dumps(value, indent=1) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write text, whole or not at all."""
+    scratch = path.with_name(f".{path.name}.writing")
+    scratch.write_text(text, encoding="utf-8")
+    scratch.replace(path)
+
+
 def pack_optimizer(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """An optimizer's state as named tensors, and the rest as facts."""
     state = optimizer.state_dict()

@@ -15,9 +15,11 @@ from cerp.errors import ConfigError
 Optimizer = Literal["adam", "adamw"]
 Schedule = Literal["constant", "cosine"]
 PruneMode = Literal["scheduled", "free"]
-ThresholdInit = Literal["ones", "uniform", "normal", "long-tail", "xavier-uniform"]
-OnStall = Literal["project", "stop", "report"]
+ThresholdStart = Literal["ones", "uniform", "normal", "long-tail", "xavier-uniform"]
+StallAction = Literal["project", "stop", "report"]
 Rewind = Literal["initial", "pruned"]
+HashName = Literal["balanced", "paper", "quotient-remainder"]
+Refit = Literal["train+valid", "all"]
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,8 @@ class TrainConfig:
 
     epochs: int = 60
     """At most so many."""
-    batch_size: int = 8192
-    """Positives in a batch."""
+    batch_size: int | None = None
+    """Positives in a batch; None: by `default_batch_size`."""
     negatives: int = 5
     """Fresh negatives for each positive."""
     optimizer: Optimizer = "adam"
@@ -63,14 +65,14 @@ class PruneConfig:
     """In how many epochs the tightest target is to be reached."""
     max_epochs: int = 50
     """``free`` alone: where it ends, reached or not."""
-    batch_size: int = 8192
+    batch_size: int | None = None
     negatives: int = 5
     optimizer: Optimizer = "adam"
     learning_rate: float = 2e-3
     weight_decay: float = 0.0
     threshold_learning_rate: float = 1e-2
     """``scheduled`` alone; ``free`` derives it from ``epochs``."""
-    threshold_init: ThresholdInit = "ones"
+    threshold_start: ThresholdStart = "ones"
     threshold_scale: float = -100.0
     """``free`` alone: what the initial thresholds, in [0, 1], are multiplied by."""
     gamma: float = 1e-3
@@ -79,7 +81,7 @@ class PruneConfig:
     """What gamma is multiplied by after every epoch; 1 keeps it."""
     temperature: float = 100.0
     """η of the penalty."""
-    on_stall: OnStall = "project"
+    on_stall: StallAction = "project"
     """What to do when the number of values stops falling: finish by exact projection, stop
     with an error, or project and mark the result."""
 
@@ -89,8 +91,8 @@ class PruneConfig:
         )
         _check_choice(self, "mode", PruneMode)
         _check_choice(self, "optimizer", Optimizer)
-        _check_choice(self, "threshold_init", ThresholdInit)
-        _check_choice(self, "on_stall", OnStall)
+        _check_choice(self, "threshold_start", ThresholdStart)
+        _check_choice(self, "on_stall", StallAction)
         if not 0 <= self.gamma <= 1:
             raise ConfigError(f"gamma must be in [0, 1], got {self.gamma}")
         if not 0 < self.gamma_decay <= 1:
@@ -109,10 +111,12 @@ class Config:
     dim: int = 128
     buckets: int | None = None
     """Rows of each codebook; None: by the rule of `cerp.budget.bucket_count`."""
-    hash: str = "balanced"
+    hash: HashName = "balanced"
     ordering: str = "spectral"
     rewind: Rewind = "pruned"
     """Retrain from the pruned weights, or from the initial ones under the mask (the paper)."""
+    refit: Refit | None = None
+    """Train the selected model once more, for its selected number of epochs, on more data."""
     prune: PruneConfig = field(default_factory=PruneConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     seed: int = 0
@@ -120,6 +124,8 @@ class Config:
     def __post_init__(self) -> None:
         _check_positive(self, "dim")
         _check_choice(self, "rewind", Rewind)
+        if self.refit is not None:
+            _check_choice(self, "refit", Refit)
         if not self.budgets:
             raise ConfigError("give at least one budget, such as '99%'")
 
@@ -140,8 +146,18 @@ class RunOptions:
     device: str = "cpu"
     folder: Path | None = None
     """Where results and checkpoints go; None keeps everything in memory."""
+    resume: bool = False
+    """Go on with the run that is in the folder; otherwise the folder must not hold one."""
     checkpoint_seconds: float = 60.0
     quiet: bool = False
+
+
+def default_batch_size(num_interactions: int) -> int:
+    """The power of two that gives at least 64 steps an epoch, between 1,024 and 8,192."""
+    size = 1024
+    while size < 8192 and num_interactions >= 64 * 2 * size:
+        size *= 2
+    return size
 
 
 def differences(first: dict[str, Any], second: dict[str, Any], prefix: str = "") -> list[str]:
@@ -178,8 +194,9 @@ def _built(cls: type[_T], values: dict[str, Any], where: str) -> _T:
 
 def _check_positive(config: Any, *names: str) -> None:
     for name in names:
-        if not getattr(config, name) > 0:
-            raise ConfigError(f"{name} must be above zero, got {getattr(config, name)}")
+        value = getattr(config, name)
+        if value is not None and not value > 0:
+            raise ConfigError(f"{name} must be above zero, got {value}")
 
 
 def _check_choice(config: Any, name: str, choices: Any) -> None:

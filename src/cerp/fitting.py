@@ -1,6 +1,6 @@
 """`fit`: from splits to trained models under their budgets.
 
-order ids -> prune once for all budgets -> train what is left of each -> judge
+order ids -> prune once for all budgets -> train what is left of each -> select
 on validation -> read the test part once. With a folder, every finished stage
 leaves its file there, so an interrupted run goes on with the stage it was in.
 """
@@ -10,19 +10,21 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from cerp import __version__, backbones
+from cerp import backbones
+from cerp._version import __version__
 from cerp.budget import Budget, bucket_count
-from cerp.checkpoint import read_checkpoint, write_checkpoint
-from cerp.config import Config, RunOptions, differences
+from cerp.checkpoint import read_checkpoint, write_checkpoint, write_json, write_text
+from cerp.config import Config, Rewind, RunOptions, differences
 from cerp.data.interactions import Id, Int32Array
 from cerp.data.ordering import order
-from cerp.data.splits import Splits
+from cerp.data.splits import PARTS, Part, Splits
+from cerp.distributed import rank
 from cerp.embeddings.base import Embedding
 from cerp.embeddings.cerp import CompositionalEmbedding
 from cerp.embeddings.full import FullEmbedding
@@ -31,10 +33,19 @@ from cerp.evaluation import Metrics, entries_of, evaluate
 from cerp.leak import id_leak
 from cerp.ranking import exclude, top_k
 from cerp.recommender import Recommender
-from cerp.stages import Snapshot, prune, score_memory, train
+from cerp.stages import (
+    Snapshot,
+    StageResult,
+    pack_snapshots,
+    prune,
+    score_memory,
+    train,
+    unpack_snapshots,
+)
 from cerp.training import Checkpointing
 
 METHODS = ("cerp", "full")
+CHECKPOINT = "checkpoint.safetensors"
 
 
 @dataclass(eq=False)
@@ -46,10 +57,11 @@ class FittedModel:
     """The largest number of values that the budget allows."""
     recommender: Recommender
     splits: Splits
+    """What it was trained on; after a refit, more than what selected it."""
     facts: dict[str, Any]
     """nnz, average dimension, overlap, epochs, seconds: ready for JSON."""
     metrics: dict[str, dict[str, Any]]
-    """``metrics["test"]["ndcg@10"]``; valid and test."""
+    """``metrics["test"]["ndcg@10"]``: valid and test, where they may be looked at."""
     judged: dict[str, Metrics] = field(default_factory=dict, repr=False)
     """The same with per-user values; empty for a model that was read from a run."""
 
@@ -64,7 +76,7 @@ class FittedModel:
         return self.splits.items.decode(items[0][items[0] >= 0])
 
     def save(self, path: str | Path) -> None:
-        """The weights, as safetensors, with the facts in the header."""
+        """The weights, as safetensors, with `summary` in the header."""
         write_checkpoint(Path(path), self.recommender.state_dict(), self.summary())
 
     def summary(self) -> dict[str, Any]:
@@ -72,13 +84,41 @@ class FittedModel:
         return {"budget": self.budget, "limit": self.limit, **self.facts, **self.metrics}
 
 
-def fit(splits: Splits, config: Config, options: RunOptions | None = None) -> list[FittedModel]:
-    """One model per budget, in the order in which the budgets are given."""
-    return _Run(splits, config, options or RunOptions()).models()
+def fit(
+    splits: Splits,
+    budget: str | int = "99%",
+    *,
+    backbone: str = "lightgcn",
+    method: str = "cerp",
+    seed: int = 0,
+    device: str = "cpu",
+    output: str | Path | None = None,
+    config: Config | None = None,
+) -> FittedModel:
+    """Order ids, prune, retrain, select on validation, and read the test part once.
+
+    ``config`` gives everything that the other arguments leave open. With
+    ``output``, a folder, the run can be resumed by the same call.
+    """
+    chosen = replace(
+        config or Config(),
+        budgets=(str(budget),),
+        backbone=backbone,
+        method=method,
+        seed=seed,
+    )
+    folder = None if output is None else Path(output)
+    options = RunOptions(device=device, folder=folder, resume=True)
+    return fit_all(splits, chosen, options)[0]
+
+
+def fit_all(splits: Splits, config: Config, options: RunOptions) -> list[FittedModel]:
+    """One model per budget of the configuration, in the order given."""
+    return _Run(splits, config, options).models()
 
 
 class _Run:
-    """What the stages of one call of `fit` share."""
+    """What the stages of one run share."""
 
     def __init__(self, splits: Splits, config: Config, options: RunOptions) -> None:
         if config.method not in METHODS:
@@ -87,59 +127,143 @@ class _Run:
             )
         self.splits, self.config, self.options = splits, config, options
         self.device = torch.device(options.device)
-        full = splits.num_entities * config.dim
-        self.limits = [
-            full
-            if config.method == "full"
-            else Budget.parse(budget).limit(splits.num_entities, config.dim)
-            for budget in config.budgets
-        ]
+        self.limits = [self._limit(budget) for budget in config.budgets]
         self.folder = options.folder
         if self.folder:
-            self._enter(self.folder)
+            _enter(self.folder, config, splits, resume=options.resume)
 
     def models(self) -> list[FittedModel]:
-        snapshots = self._snapshots() if self.config.method == "cerp" else {}
+        positions, snapshots = self._pruned() if self.config.method == "cerp" else (None, {})
         models = [
-            self._model(budget, limit, snapshots.get(limit))
+            self._model(budget, limit, positions, snapshots.get(limit))
             for budget, limit in zip(self.config.budgets, self.limits, strict=True)
         ]
-        if self.folder:
-            (self.folder / "checkpoint.safetensors").unlink(missing_ok=True)
-            result = {
-                "config": self.config.to_dict(),
-                "fingerprint": self.splits.fingerprint,
-                "version": __version__,
-                "device": _device_name(self.device),
-                "id_leak": self._leak(),
-                "models": [model.summary() for model in models],
-            }
-            _write_json(self.folder / "metrics.json", result)
+        if self.folder and rank() == 0:
+            write_json(self.folder / "metrics.json", self._result(models))
+            (self.folder / CHECKPOINT).unlink(missing_ok=True)
         return models
 
-    def _enter(self, folder: Path) -> None:
-        """Start a run in a folder, or go on with the one that is there, if it is the same."""
-        folder.mkdir(parents=True, exist_ok=True)
-        mine = {"config": self.config.to_dict(), "fingerprint": self.splits.fingerprint}
-        path = folder / "config.json"
-        if path.exists():
-            theirs = json.loads(path.read_text(encoding="utf-8"))
-            if found := differences(mine, theirs):
-                raise ConfigError(
-                    f"{folder} holds another run; it differs in {'; '.join(found)} "
-                    "(asked for against there). Choose another folder, or remove it"
-                )
-        else:
-            _write_json(path, mine)
+    def _result(self, models: list[FittedModel]) -> dict[str, Any]:
+        # Native order may read the test set off the ids: its results say how much.
+        leak = id_leak(self.splits).summary() if self.config.ordering == "native" else None
+        return {
+            "config": self.config.to_dict(),
+            "fingerprint": self.splits.fingerprint,
+            "version": __version__,
+            "device": _device_name(self.device),
+            "id_leak": leak,
+            "models": [model.summary() for model in models],
+        }
 
-    def _positions(self) -> Int32Array:
-        return order(self.splits.train, self.config.ordering, seed=self.config.seed)
+    def _limit(self, budget: str) -> int:
+        count, dim = self.splits.num_entities, self.config.dim
+        return (
+            count * dim if self.config.method == "full" else Budget.parse(budget).limit(count, dim)
+        )
 
-    def _leak(self) -> dict[str, Any] | None:
-        """Native order may read the test set off the ids: its results say how much."""
-        return id_leak(self.splits).summary() if self.config.ordering == "native" else None
+    def _pruned(self) -> tuple[Int32Array, dict[int, Snapshot]]:
+        """Positions and snapshots, from the pruning stage or from the file that it left."""
+        path = self.folder / "pruned.safetensors" if self.folder else None
+        if path and path.exists():
+            tensors, facts = read_checkpoint(path)
+            return tensors["positions"].numpy(), unpack_snapshots(tensors, facts)
+        positions = order(self.splits.train, self.config.ordering, seed=self.config.seed)
+        snapshots, history = prune(
+            self._recommender(self._embedding(positions), self.splits),
+            self.splits,
+            self.config.prune,
+            self.limits,
+            seed=self.config.seed,
+            options=self.options,
+            checkpointing=self._checkpointing("prune"),
+        )
+        if path and rank() == 0:
+            self._add_curves("prune", history)
+            tensors, facts = pack_snapshots(snapshots)
+            write_checkpoint(path, tensors | {"positions": torch.from_numpy(positions)}, facts)
+        return positions, snapshots
+
+    def _model(
+        self, budget: str, limit: int, positions: Int32Array | None, snapshot: Snapshot | None
+    ) -> FittedModel:
+        path = self.folder / f"model-{limit}.safetensors" if self.folder else None
+        if path and path.exists():
+            return self._read_model(path, budget, limit, positions)
+        started = time.monotonic()
+        recommender, result = self._train(f"train {budget}", positions, snapshot, self.splits)
+        splits = self.splits
+        parts: list[Part] = ["valid", "test"]
+        if self.config.refit:
+            splits = self.splits.refit(self.config.refit)
+            parts = ["test"] if len(splits.test) else []
+            recommender, _ = self._train(
+                f"refit {budget}", positions, snapshot, splits, epochs=result.best_epoch
+            )
+        scorer = recommender.scorer()
+        judged: dict[str, Metrics] = {
+            part: evaluate(scorer, splits, on=part, memory=score_memory(self.device))
+            for part in parts
+        }
+        facts = {
+            "nnz": recommender.embedding.nnz,
+            **_shape_facts(recommender.embedding),
+            "best_epoch": result.best_epoch,
+            "best_valid_ndcg@10": result.best_score,
+            "seconds": round(time.monotonic() - started, 2),
+            "pruning": snapshot.facts if snapshot else None,
+        }
+        metrics: dict[str, dict[str, Any]] = {
+            part: found.summary() for part, found in judged.items()
+        }
+        model = FittedModel(budget, limit, recommender, splits, facts, metrics, judged)
+        if path and rank() == 0:
+            model.save(path)
+        return model
+
+    def _read_model(
+        self, path: Path, budget: str, limit: int, positions: Int32Array | None
+    ) -> FittedModel:
+        """A model that an earlier call has finished."""
+        refit = self.config.refit
+        splits = self.splits.refit(refit) if refit else self.splits
+        recommender = self._recommender(self._embedding(positions), splits)
+        tensors, summary = read_checkpoint(path)
+        recommender.load_state_dict(tensors)
+        recommender.eval()
+        metrics: dict[str, dict[str, Any]] = {
+            part: summary.pop(part) for part in PARTS if part in summary
+        }
+        facts = {name: value for name, value in summary.items() if name not in ("budget", "limit")}
+        return FittedModel(budget, limit, recommender, splits, facts, metrics)
+
+    def _train(
+        self,
+        stage: str,
+        positions: Int32Array | None,
+        snapshot: Snapshot | None,
+        splits: Splits,
+        epochs: int | None = None,
+    ) -> tuple[Recommender, StageResult]:
+        embedding = self._embedding(positions)
+        if snapshot is not None:
+            _put_on(embedding, snapshot, self.config.rewind)
+        recommender = self._recommender(embedding, splits)
+        result = train(
+            recommender,
+            splits,
+            self.config.train,
+            seed=self.config.seed + 1,
+            label=stage,
+            options=self.options,
+            epochs=epochs,
+            checkpointing=self._checkpointing(stage),
+        )
+        if self.folder and rank() == 0:
+            self._add_curves(stage, result.history)
+        return recommender, result
 
     def _embedding(self, positions: Int32Array | None) -> Embedding:
+        """The embedding before any training: the same one whenever it is asked for."""
         config, count = self.config, self.splits.num_entities
         generator = torch.Generator().manual_seed(config.seed)
         if config.method == "full":
@@ -150,15 +274,15 @@ class _Run:
             count,
             config.dim,
             buckets=buckets,
-            hash_name=config.hash,  # type: ignore[arg-type]
+            hash_name=config.hash,
             positions=positions,
             generator=generator,
         )
 
-    def _recommender(self, embedding: Embedding) -> Recommender:
+    def _recommender(self, embedding: Embedding, splits: Splits) -> Recommender:
         backbone = backbones.create(
             self.config.backbone,
-            self.splits.train,
+            splits.train,
             embedding_dim=self.config.dim,
             generator=torch.Generator().manual_seed(self.config.seed + 1),
             **self.config.backbone_options,
@@ -168,98 +292,7 @@ class _Run:
     def _checkpointing(self, stage: str) -> Checkpointing | None:
         if self.folder is None:
             return None
-        path = self.folder / "checkpoint.safetensors"
-        return Checkpointing(path, stage, self.options.checkpoint_seconds)
-
-    def _snapshots(self) -> dict[int, Snapshot]:
-        """From the pruning stage, or from the file that it left."""
-        path = self.folder / "pruned.safetensors" if self.folder else None
-        if path and path.exists():
-            tensors, facts = read_checkpoint(path)
-            self.positions = tensors["positions"].numpy()
-            return {
-                int(limit): Snapshot(tensors[f"{limit}.weight"], tensors[f"{limit}.mask"], its)
-                for limit, its in facts.items()
-            }
-        self.positions = self._positions()
-        model = self._recommender(self._embedding(self.positions))
-        snapshots, history = prune(
-            model,
-            self.splits,
-            self.config.prune,
-            self.limits,
-            seed=self.config.seed,
-            options=self.options,
-            checkpointing=self._checkpointing("prune"),
-        )
-        if path:
-            tensors = {"positions": torch.from_numpy(self.positions)}
-            for limit, snapshot in snapshots.items():
-                tensors |= {f"{limit}.weight": snapshot.weight, f"{limit}.mask": snapshot.mask}
-            facts = {str(limit): snapshot.facts for limit, snapshot in snapshots.items()}
-            self._add_curves("prune", history)
-            write_checkpoint(path, tensors, facts)
-        return snapshots
-
-    def _model(self, budget: str, limit: int, snapshot: Snapshot | None) -> FittedModel:
-        stage = f"train {budget}"
-        path = self.folder / f"model-{limit}.safetensors" if self.folder else None
-        recommender = self._recommender(self._start(snapshot))
-        if path and path.exists():
-            tensors, facts = read_checkpoint(path)
-            recommender.load_state_dict(tensors)
-            recommender.eval()
-            metrics = {part: facts.pop(part) for part in ("valid", "test")}
-            facts.pop("budget"), facts.pop("limit")
-            return FittedModel(budget, limit, recommender, self.splits, facts, metrics)
-        started = time.monotonic()
-        result = train(
-            recommender,
-            self.splits,
-            self.config.train,
-            seed=self.config.seed + 1,
-            label=stage,
-            options=self.options,
-            checkpointing=self._checkpointing(stage),
-        )
-        judged = {
-            part: evaluate(
-                recommender.scorer(), self.splits, on=part, memory=score_memory(self.device)
-            )
-            for part in ("valid", "test")
-        }
-        facts = {
-            "nnz": recommender.embedding.nnz,
-            "best_epoch": result.best_epoch,
-            "epochs": len(result.history),
-            "seconds": round(time.monotonic() - started, 2),
-            **_shape_facts(recommender.embedding),
-            "pruning": snapshot.facts if snapshot else None,
-        }
-        model = FittedModel(
-            budget,
-            limit,
-            recommender,
-            self.splits,
-            facts,
-            {part: metrics.summary() for part, metrics in judged.items()},
-            judged,
-        )
-        if path:
-            self._add_curves(stage, result.history)
-            model.save(path)
-        return model
-
-    def _start(self, snapshot: Snapshot | None) -> Embedding:
-        """The embedding that training starts from."""
-        if snapshot is None:
-            return self._embedding(None)
-        embedding = self._embedding(self.positions)
-        assert isinstance(embedding, CompositionalEmbedding)
-        if self.config.rewind == "pruned":
-            embedding.weight.data.copy_(snapshot.weight)
-        embedding.mask = snapshot.mask.cpu()
-        return embedding
+        return Checkpointing(self.folder / CHECKPOINT, stage, self.options.checkpoint_seconds)
 
     def _add_curves(self, stage: str, history: Iterable[dict[str, float]]) -> None:
         assert self.folder is not None
@@ -267,7 +300,33 @@ class _Run:
         kept = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         kept = [line for line in kept if json.loads(line)["stage"] != stage]
         rows = [json.dumps({"stage": stage, **row}) for row in history]
-        _write_text(path, "\n".join([*kept, *rows]) + "\n")
+        write_text(path, "\n".join([*kept, *rows]) + "\n")
+
+
+def _enter(folder: Path, config: Config, splits: Splits, *, resume: bool) -> None:
+    """Start a run in a folder, or go on with the one that is there, if it is the same."""
+    mine = {"config": config.to_dict(), "fingerprint": splits.fingerprint}
+    path = folder / "config.json"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        if rank() == 0:
+            write_json(path, mine)
+        return
+    if found := differences(mine, json.loads(path.read_text(encoding="utf-8"))):
+        raise ConfigError(
+            f"{folder} holds another run; it differs in {'; '.join(found)} "
+            "(asked for against there). Choose another folder, or remove it"
+        )
+    if not resume:
+        raise ConfigError(f"{folder} holds this run already; pass --resume to go on with it")
+
+
+def _put_on(embedding: Embedding, snapshot: Snapshot, rewind: Rewind) -> None:
+    """Leave of a fresh embedding what survived pruning, at its first or at its pruned values."""
+    assert isinstance(embedding, CompositionalEmbedding)
+    embedding.mask = snapshot.mask.cpu()
+    first = embedding.weight.detach().clone()
+    embedding.rewind(first if rewind == "initial" else snapshot.weight)
 
 
 def _shape_facts(embedding: Embedding) -> dict[str, Any]:
@@ -279,18 +338,9 @@ def _shape_facts(embedding: Embedding) -> dict[str, Any]:
         "overlap": found.overlap,
         "buckets": embedding.hash.buckets,
         "empty_entities": found.empty_entities,
+        "empty_rows": found.empty_rows,
     }
 
 
 def _device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-
-
-def _write_json(path: Path, value: Any) -> None:
-    _write_text(path, json.dumps(value, indent=1) + "\n")
-
-
-def _write_text(path: Path, text: str) -> None:
-    scratch = path.with_name(f".{path.name}.writing")
-    scratch.write_text(text, encoding="utf-8")
-    scratch.replace(path)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from cerp.config import PruneConfig, RunOptions, TrainConfig
+from cerp.config import PruneConfig, RunOptions, TrainConfig, default_batch_size
 from cerp.data.splits import Splits
 from cerp.embeddings.cerp import CompositionalEmbedding
 from cerp.errors import TrainingError
@@ -25,6 +25,10 @@ from cerp.training import Checkpointing, EarlyStopping, Loop, Objective, StageHo
 
 NNZ_CHECKS_PER_EPOCH = 20
 """How often free pruning counts what is left."""
+DECAY_TIMES_BUCKETS = 0.05
+"""Threshold decay times b. The loss moves a threshold through the share of a batch that uses
+its row, about 1/b, so the decay that it is weighed against has to fall alike; with the
+paper's 5,000 buckets it is the authors' 1e-5."""
 GPU_SCORE_BYTES = 2**31
 """Size of a chunk of scores where they never leave a GPU."""
 
@@ -39,6 +43,22 @@ class Snapshot(NamedTuple):
     facts: dict[str, Any]
     """epoch: when; reached: whether pruning came there by itself; magnitude_jaccard: how far
     the mask agrees with plain magnitude pruning of the same codebooks."""
+
+
+def pack_snapshots(snapshots: dict[int, Snapshot]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Snapshots by limit, as named tensors and facts."""
+    tensors: dict[str, Tensor] = {}
+    for limit, snapshot in snapshots.items():
+        tensors |= {f"{limit}.weight": snapshot.weight, f"{limit}.mask": snapshot.mask}
+    return tensors, {str(limit): snapshot.facts for limit, snapshot in snapshots.items()}
+
+
+def unpack_snapshots(tensors: dict[str, Tensor], facts: dict[str, Any]) -> dict[int, Snapshot]:
+    """The inverse of `pack_snapshots`."""
+    return {
+        int(limit): Snapshot(tensors[f"{limit}.weight"], tensors[f"{limit}.mask"], its_facts)
+        for limit, its_facts in facts.items()
+    }
 
 
 class StageResult(NamedTuple):
@@ -67,16 +87,12 @@ def prune(
     """
     embedding = model.embedding
     assert isinstance(embedding, CompositionalEmbedding)
-    sampler = Sampler(
-        splits.train,
-        batch_size=config.batch_size,
-        negatives=config.negatives,
-        seed=seed,
-        device=model.device,
-    )
+    sampler = _sampler(model, splits, config, seed)
     is_free = config.mode == "free"
+    # Scheduled thresholds start alike but for the base matrix: the shift does the rest.
     scale = config.threshold_scale if is_free else -1.0
-    embedding.start_pruning(config.threshold_init, scale=scale, generator=_generator(model, seed))
+    generator = torch.Generator(device=model.device).manual_seed(seed)
+    embedding.start_pruning(config.threshold_start, scale=scale, generator=generator)
     hooks = (FreePruning if is_free else ScheduledPruning)(embedding, config, limits, len(sampler))
     loop = Loop(
         model,
@@ -101,26 +117,26 @@ def train(
     seed: int,
     label: str,
     options: RunOptions,
+    epochs: int | None = None,
     checkpointing: Checkpointing | None = None,
 ) -> StageResult:
-    """Train to the best epoch by validation NDCG@10; the model is left with its weights."""
-    sampler = Sampler(
-        splits.train,
-        batch_size=config.batch_size,
-        negatives=config.negatives,
-        seed=seed,
-        device=model.device,
-    )
+    """Train to the best epoch by validation NDCG@10; the model is left with its weights.
+
+    Given ``epochs``, train for just so many without looking at validation.
+    """
+    judged = epochs is None
     loop = Loop(
         model,
-        sampler,
+        _sampler(model, splits, config, seed),
         [_optimizer(config, list(model.parameters()))],
-        epochs=config.epochs,
+        epochs=epochs or config.epochs,
         hooks=StageHooks(),
         label=label,
         early_stopping=EarlyStopping(
             ValidationJudge(model, splits, config, seed), config.evaluate_every, config.patience
-        ),
+        )
+        if judged
+        else None,
         cosine=config.schedule == "cosine",
         clip_norm=config.clip_norm,
         checkpointing=checkpointing,
@@ -128,7 +144,7 @@ def train(
     )
     loop.run()
     score, epoch = loop.best
-    return StageResult(loop.history, epoch, score)
+    return StageResult(loop.history, epoch if judged else loop.epochs, score)
 
 
 class ValidationJudge:
@@ -211,18 +227,12 @@ class PruningHooks(StageHooks):
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Snapshots and records so far."""
-        tensors: dict[str, Tensor] = {}
-        for limit, snapshot in self.snapshots.items():
-            tensors |= {f"{limit}.weight": snapshot.weight, f"{limit}.mask": snapshot.mask}
-        facts = {str(limit): snapshot.facts for limit, snapshot in self.snapshots.items()}
+        tensors, facts = pack_snapshots(self.snapshots)
         return tensors, {"snapshots": facts, "records": [list(entry) for entry in self.records]}
 
     def load_state(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         """The inverse of `state`."""
-        self.snapshots = {
-            int(limit): Snapshot(tensors[f"{limit}.weight"], tensors[f"{limit}.mask"], its_facts)
-            for limit, its_facts in facts["snapshots"].items()
-        }
+        self.snapshots = unpack_snapshots(tensors, facts["snapshots"])
         self.records = [PruningEpoch(*entry) for entry in facts["records"]]
         self.pending = [limit for limit in self.pending if limit not in self.snapshots]
 
@@ -289,6 +299,7 @@ class FreePruning(PruningHooks):
             start=config.threshold_scale,
             typical_weight=float(embedding.weight.detach().abs().max()),
             steps=config.epochs * steps_per_epoch,
+            weight_decay=DECAY_TIMES_BUCKETS / embedding.hash.buckets,
         )
         self.detector = StallDetector(
             target=min(limits), action=config.on_stall, first_epoch=config.epochs
@@ -333,5 +344,13 @@ def _optimizer(
     )
 
 
-def _generator(model: Recommender, seed: int) -> torch.Generator:
-    return torch.Generator(device=model.device).manual_seed(seed)
+def _sampler(
+    model: Recommender, splits: Splits, config: TrainConfig | PruneConfig, seed: int
+) -> Sampler:
+    return Sampler(
+        splits.train,
+        batch_size=config.batch_size or default_batch_size(len(splits.train)),
+        negatives=config.negatives,
+        seed=seed,
+        device=model.device,
+    )

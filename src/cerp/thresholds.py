@@ -17,15 +17,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import NamedTuple, Protocol, get_args
 
 import torch
 from torch import Tensor, nn
 
+from cerp.config import StallAction, ThresholdStart
 from cerp.errors import ConfigError
 from cerp.pruning import shift_to_keep
-
-ThresholdStart = Literal["ones", "uniform", "normal", "long-tail", "xavier-uniform"]
 
 
 def initial_threshold(
@@ -174,8 +173,6 @@ class FreeClock:
             [threshold], lr=self.learning_rate, betas=self.betas, weight_decay=self.weight_decay
         )
 
-
-StallAction = Literal["project", "stop", "report"]
 
 _CONSEQUENCE: dict[StallAction, str] = {
     "project": "the remaining budgets are met by exact projection to the top entries",

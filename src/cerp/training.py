@@ -24,6 +24,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from cerp.checkpoint import pack_optimizer, read_checkpoint, unpack_optimizer, write_checkpoint
+from cerp.distributed import from_first, rank, world_size
 from cerp.errors import TrainingError
 from cerp.losses import bpr
 from cerp.progress import progress
@@ -124,9 +125,7 @@ class Loop:
         self.base_rates = [
             [group["lr"] for group in optimizer.param_groups] for optimizer in optimizers
         ]
-        self.rank, self.world = (
-            (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
-        )
+        self.rank, self.world = rank(), world_size()
         self.losses = torch.zeros(len(sampler), device=sampler.device)
         self.history: list[dict[str, float]] = []
         self.finished = False
@@ -221,7 +220,8 @@ class Loop:
         stopping = self.early_stopping
         if stopping and ((epoch + 1) % stopping.every == 0 or epoch + 1 == self.epochs):
             self.model.eval()
-            row["valid_ndcg@10"] = stopping.judge()
+            score = stopping.judge() if self.rank == 0 else 0.0
+            row["valid_ndcg@10"] = from_first(score, self.sampler.device)
             self.model.train()
             self._remember(row["valid_ndcg@10"], epoch + 1, stopping.patience)
         self.history.append(row)

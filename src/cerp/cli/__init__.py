@@ -13,7 +13,8 @@ from typing import Annotated
 
 import typer
 
-from cerp.cli import data, evaluate
+from cerp._version import __version__
+from cerp.cli import data, evaluate, train
 from cerp.errors import CerpError
 
 app = typer.Typer(
@@ -24,13 +25,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data.app, name="data")
+app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 
 
 def _print_version(asked: bool) -> None:
     if asked:
-        from cerp import __version__
-
         typer.echo(f"cerp {__version__}")
         raise typer.Exit
 
@@ -50,6 +50,7 @@ def options(
     Examples:
       cerp data info ratings.csv
       cerp data split ratings.csv --seed 1 -o my-split
+      cerp train my-split --budget 99% -o run
       cerp evaluate popularity --data my-split
     """
 

@@ -48,7 +48,9 @@ class Ids:
         if array.dtype.kind in "iu":
             array = array.astype(np.int64)
         elif array.dtype.kind in "UOT":
-            array = np.array([str(value) for value in array], dtype=object)
+            if set(map(type, array.tolist())) != {str}:
+                array = np.array([str(value) for value in array], dtype=object)
+            array = array.astype(object)
         elif array.size:
             raise DataError(f"ids must be integers or strings, got {array.dtype}")
         if len(array) > MAX_ENTITIES:
@@ -66,10 +68,10 @@ class Ids:
         """The distinct ids of a column in native order, and the column as codes."""
         array = np.asarray(values)
         if array.dtype.kind in "iu":
-            distinct, codes = np.unique(array, return_inverse=True)
-            return cls(distinct), codes.astype(np.int32)
+            distinct, inverse = np.unique(array, return_inverse=True)
+            return cls(distinct), inverse.astype(np.int32)
         position: dict[str, int] = {}
-        codes = np.fromiter(
+        codes: Int32Array = np.fromiter(
             (position.setdefault(value, len(position)) for value in array.tolist()),
             dtype=np.int32,
             count=len(array),
@@ -163,16 +165,18 @@ class Interactions:
         the item, and the only choice that never moves a known pair into the
         future of a time split.
         """
-        user, item = np.asarray(user), np.asarray(item)
-        if user.ndim != 1 or user.shape != item.shape:
-            raise DataError(f"{user.shape} users against {item.shape} items: not pairs")
-        for name, codes, ids in (("user", user, users), ("item", item, items)):
+        rows, columns = np.asarray(user), np.asarray(item)
+        if rows.ndim != 1 or rows.shape != columns.shape:
+            raise DataError(f"{rows.shape} users against {columns.shape} items: not pairs")
+        for name, codes, ids in (("user", rows, users), ("item", columns, items)):
             if codes.size and codes.dtype.kind not in "iu":
                 raise DataError(f"{name} codes must be integers, got {codes.dtype}")
             if codes.size and not (codes.min() >= 0 and codes.max() < len(ids)):
                 raise DataError(f"{name} codes must be in 0..{len(ids) - 1}")
         width = max(len(items), 1)
-        key = user.astype(np.int64) * width + item
+        key = rows.astype(np.int64)
+        key *= width
+        key += columns
         times: Int64Array | None = None
         if time is None:
             key.sort()
@@ -180,18 +184,20 @@ class Interactions:
             times = np.asarray(time, dtype=np.int64)
             if times.shape != key.shape:
                 raise DataError(f"{times.shape[0]} times for {key.shape[0]} interactions")
-            order = np.lexsort((times, key))
-            key, times = key[order], times[order]
+            key, order = _sorted_with_order(key, largest=len(users) * width)
+            times = times[order]
         first = np.ones(len(key), dtype=bool)
         np.not_equal(key[1:], key[:-1], out=first[1:])
         duplicates = len(key) - int(first.sum())
         if duplicates:
+            if times is not None:
+                times = np.minimum.reduceat(times, np.flatnonzero(first))
             key = key[first]
-            times = times[first] if times is not None else None
-        user, item = np.divmod(key, width)
+        rows = key // width
+        columns = key - rows * width
         return cls(
-            _frozen(user.astype(np.int32)),
-            _frozen(item.astype(np.int32)),
+            _frozen(rows.astype(np.int32)),
+            _frozen(columns.astype(np.int32)),
             users,
             items,
             _frozen(times) if times is not None else None,
@@ -328,6 +334,17 @@ class Interactions:
             f"Interactions({len(self):,} of {self.num_users:,} users "
             f"and {self.num_items:,} items{time})"
         )
+
+
+def _sorted_with_order(key: Int64Array, *, largest: int) -> tuple[Int64Array, Int64Array]:
+    """Keys in order, and where each was: packed into one integer, which sorts far faster."""
+    bits = max(len(key) - 1, 0).bit_length()
+    if largest.bit_length() + bits > 63:
+        order = np.argsort(key)
+        return key[order], order
+    packed = (key << bits) | np.arange(len(key))
+    packed.sort()
+    return packed >> bits, packed & ((1 << bits) - 1)
 
 
 def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -144,7 +144,10 @@ def _spectral_points(adjacency: Any, rng: np.random.Generator) -> npt.NDArray[np
     singular = np.sqrt(np.maximum(energy[::-1][:width], 0)).astype(np.float32)
     points = np.concatenate([left @ leading, right @ leading * singular])
     length = np.linalg.norm(points, axis=1, keepdims=True)
-    return np.divide(points, length, out=np.zeros_like(points), where=length > 0)
+    unit: npt.NDArray[np.float32] = np.divide(
+        points, length, out=np.zeros_like(points), where=length > 0
+    )
+    return unit
 
 
 def _orthonormal(block: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -9,15 +9,15 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from cerp.data import lightgcn_text, text_files
-from cerp.data.columns import ITEM_NAMES, USER_NAMES, Column, Wanted, is_recognised
-from cerp.data.delimited import DelimitedFile
-from cerp.data.in_memory import read_frame
+from cerp.data.formats import lightgcn_text, text_files
+from cerp.data.formats.columns import ITEM_NAMES, USER_NAMES, Column, Wanted, is_recognised
+from cerp.data.formats.delimited import DelimitedFile
+from cerp.data.formats.in_memory import read_frame
+from cerp.data.formats.json_lines import read_json_lines
+from cerp.data.formats.parquet import read_parquet
+from cerp.data.formats.sniffing import DELIMITERS, Layout, fit, sniff
+from cerp.data.formats.titles import read_titles, titles_of
 from cerp.data.interactions import Ids, Interactions
-from cerp.data.json_lines import read_json_lines
-from cerp.data.parquet import read_parquet
-from cerp.data.sniffing import DELIMITERS, Layout, fit, sniff
-from cerp.data.titles import read_titles, titles_of
 from cerp.errors import ConfigError, DataError
 
 __all__ = ["Format", "read", "read_titles"]

@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from cerp.data import lightgcn_text
+from cerp.data.formats import lightgcn_text
 from cerp.data.interactions import Id, Ids, Interactions
 from cerp.errors import ConfigError, DataError
 
@@ -94,6 +94,20 @@ class Splits:
     def train_and_valid(self) -> Interactions:
         """Training and validation together."""
         return merge(self.train, self.valid)
+
+    def refit(self, on: str) -> Splits:
+        """The same entities with more to train on: 'train+valid', or 'all' for shipping.
+
+        There is nothing left to select on, and after 'all' nothing to judge on.
+        """
+        nothing = self.train.subset(np.zeros(len(self.train), dtype=bool))
+        protocol = {**self.protocol, "refit": on}
+        if on == "train+valid":
+            return Splits(self.train_and_valid, nothing, self.test, protocol=protocol)
+        if on == "all":
+            everything = merge(self.train_and_valid, self.test)
+            return Splits(everything, nothing, nothing, protocol=protocol)
+        raise ConfigError(f"a refit is on 'train+valid' or 'all', not {on!r}")
 
     @cached_property
     def fingerprints(self) -> dict[str, str]:
@@ -213,7 +227,7 @@ class Splits:
                 continue
             if key in mine["sha256"] and digest != mine["sha256"][key]:
                 raise DataError(
-                    f"{root}: the fingerprint of {key} is {mine['sha256'][key]}, but meta.json says "
+                    f"{root}: the fingerprint of {key} is {mine['sha256'][key]}, meta.json says "
                     f"{digest}; the files were changed after they were written"
                 )
 

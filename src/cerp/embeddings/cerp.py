@@ -12,13 +12,14 @@ import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor, nn
 
 from cerp.budget import Budget, bucket_count
+from cerp.config import HashName, ThresholdStart
 from cerp.embeddings.base import Embedding
 from cerp.embeddings.composition import Composition
 from cerp.embeddings.diagnostics import Diagnostics, diagnose
-from cerp.embeddings.hashing import Hash, HashName
+from cerp.embeddings.hashing import Hash
 from cerp.errors import ConfigError, DataError
 from cerp.pruning import margin, pruning_penalty, soft_threshold, top_mask
-from cerp.thresholds import ThresholdStart, initial_threshold
+from cerp.thresholds import initial_threshold
 
 ENTITIES_AT_ONCE = 1 << 16
 """Entities that `diagnostics` looks at together."""

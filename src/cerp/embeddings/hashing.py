@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
+from cerp.config import HashName
 from cerp.errors import ConfigError
 
 if TYPE_CHECKING:  # the budget uses this module without torch
     from torch import Tensor
-
-HashName = Literal["balanced", "paper", "quotient-remainder"]
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def write(path: Path, user: npt.NDArray[np.int32], item: npt.NDArray[np.int32]) 
 
 def _rows(path: Path) -> list[list[str]]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 text (byte {error.start})") from None
     rows = [tokens for line in text.splitlines() if (tokens := line.split())]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cerp.data.columns import Origin
+from cerp.data.formats.columns import Origin
 from cerp.data.interactions import Ids, Int32Array, Int64Array
 from cerp.errors import DataError
 

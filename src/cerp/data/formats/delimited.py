@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cerp.data import text_files
-from cerp.data.columns import Origin, Wanted, choose
-from cerp.data.interactions import Interactions
-from cerp.data.sniffing import Layout, Record, records
-from cerp.data.tables import (
+from cerp.data.formats import text_files
+from cerp.data.formats.columns import Origin, Wanted, choose
+from cerp.data.formats.sniffing import Layout, Record, records
+from cerp.data.formats.tables import (
     INSTANT_TEXT,
     SECONDS_TEXT,
     WHOLE_NUMBER_TEXT,
@@ -21,6 +20,7 @@ from cerp.data.tables import (
     ScanError,
     read_scan,
 )
+from cerp.data.interactions import Interactions
 from cerp.errors import DataError
 
 NUMERIC_FIRST = (WHOLE_NUMBER_TEXT, SECONDS_TEXT, INSTANT_TEXT)

@@ -9,10 +9,10 @@ import os
 import zlib
 from pathlib import Path
 
-from cerp.data.columns import ITEM_NAMES, TITLE_NAMES, Column, choose_titles
+from cerp.data.formats.columns import ITEM_NAMES, TITLE_NAMES, Column, choose_titles
+from cerp.data.formats.sniffing import find_delimiter, is_header, records
+from cerp.data.formats.vocabulary import CANONICAL_INTEGER
 from cerp.data.interactions import Id, Ids
-from cerp.data.sniffing import find_delimiter, is_header, records
-from cerp.data.vocabulary import CANONICAL_INTEGER
 from cerp.errors import DataError
 
 

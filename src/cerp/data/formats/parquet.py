@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cerp.data.columns import Origin, Wanted, choose
-from cerp.data.interactions import Interactions
-from cerp.data.tables import (
+from cerp.data.formats.columns import Origin, Wanted, choose
+from cerp.data.formats.tables import (
     INSTANT,
     INSTANT_TEXT,
     SECONDS,
@@ -19,6 +18,7 @@ from cerp.data.tables import (
     ScanError,
     read_scan,
 )
+from cerp.data.interactions import Interactions
 from cerp.errors import DataError
 
 INTEGERS = {f"{sign}{size}INT" for sign in ("", "U") for size in ("TINY", "SMALL", "BIG")} | {

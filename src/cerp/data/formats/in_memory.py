@@ -10,9 +10,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cerp.data.columns import Column, Origin, Wanted, choose, unreadable_rating, unreadable_time
+from cerp.data.formats.columns import (
+    Column,
+    Origin,
+    Wanted,
+    choose,
+    unreadable_rating,
+    unreadable_time,
+)
+from cerp.data.formats.vocabulary import encode, native_order
 from cerp.data.interactions import Ids, Int32Array, Int64Array, Interactions
-from cerp.data.vocabulary import encode, native_order
 
 Values = npt.NDArray[Any]
 """A column; in an object array None is a missing value."""
@@ -127,4 +134,4 @@ def _within_int64(value: int) -> int | None:
 
 
 READINGS: tuple[Callable[[Any], int | None], ...] = (_whole_number, _seconds, _instant)
-"""As in `cerp.data.tables`: a whole number keeps its unit, the others become microseconds."""
+"""As in `tables`: a whole number keeps its unit, the others become microseconds."""

@@ -1,10 +1,9 @@
 """A table in DuckDB, encoded there.
 
-The rows are loaded once, with a hash of each id. Rows of equal hash are grouped,
-each group takes its id from its first row, and a join turns every row into two
-int32 codes. The join compares the ids too, so that a row is lost where two ids
-share a hash; should that ever happen, the ids take the place of the hashes. Only
-the distinct ids become Python objects.
+The rows are loaded once, with a hash of each id. The distinct ids are numbered,
+and a join by hash turns every row into two int32 codes. Where two ids share a
+hash, the join gives more rows than there are; should that ever happen, the ids
+take the place of the hashes. Only the distinct ids become Python objects.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from cerp.data.columns import Origin, Wanted, unreadable_rating, unreadable_time
+from cerp.data.formats.columns import Origin, Wanted, unreadable_rating, unreadable_time
+from cerp.data.formats.vocabulary import Vocabulary, native_order
 from cerp.data.interactions import Interactions
-from cerp.data.vocabulary import Vocabulary, native_order
 from cerp.errors import DataError, MissingExtra
 
 KEYS = ("hash({})", "{}")
@@ -162,10 +161,10 @@ def _load(database: Database, scan: Scan, key: str, kept: str, origin: Origin) -
 def _vocabulary(database: Database, side: str, kept: str) -> Vocabulary:
     """The distinct ids of one side, left in the table ``users`` or ``items`` with their codes."""
     database.rows(
-        f'create or replace temp table {side}s as select loaded."{side}" as value, numbered.* '
-        "from (select *, (row_number() over () - 1)::int as code from "
-        f"(select {side}_key as key, min(rowid) as first_row from loaded where {kept} group by 1)) "
-        "as numbered join loaded on loaded.rowid = first_row"
+        f"create or replace temp table {side}s as "
+        "select *, (row_number() over () - 1)::int as code from "
+        f'(select "{side}" as value, {side}_key as key, min(rowid) as first_row '
+        f"from loaded where {kept} group by 1, 2)"
     )
     columns = database.arrays(f"select value, first_row from {side}s order by code")
     values = columns["value"]
@@ -181,7 +180,7 @@ def _codes(database: Database, kept: str, *, with_time: bool) -> dict[str, Any]:
     return database.arrays(
         f"select users.code as user_code, items.code as item_code{', time' if with_time else ''} "
         "from loaded join users on user_key = users.key join items on item_key = items.key "
-        f'where {kept} and loaded."user" = users.value and loaded.item = items.value'
+        f"where {kept}"
     )
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from cerp.data.columns import ITEM_NAMES, USER_NAMES, Column, is_recognised
+from cerp.data.formats.columns import ITEM_NAMES, USER_NAMES, Column, is_recognised
 from cerp.errors import DataError
 
 DELIMITERS = ("::", "\t", ",", ";", "|", " ")

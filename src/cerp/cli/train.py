@@ -1,0 +1,150 @@
+"""`cerp train`: from data to models under their budgets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from cerp.cli.options import AsJson, reads_data
+from cerp.cli.output import print_json, print_note, print_table
+from cerp.config import Refit, RunOptions
+from cerp.data.splits import Splits
+from cerp.errors import ConfigError, MissingExtra
+from cerp.presets import preset
+
+DEFAULT_BUDGETS = ["99%"]
+
+
+@reads_data
+def train(
+    splits: Splits,
+    seed: int,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Folder of the run: results and checkpoints."),
+    ] = None,
+    budget: Annotated[
+        list[str],
+        typer.Option(help="Pruned share of the full table, or a count of values; repeatable."),
+    ] = DEFAULT_BUDGETS,
+    backbone: Annotated[str, typer.Option(help="lightgcn, mlp or mf.")] = "lightgcn",
+    method: Annotated[str, typer.Option(help="cerp, or full for no compression.")] = "cerp",
+    preset_name: Annotated[
+        Literal["default", "paper"],
+        typer.Option("--preset", help="Where the rest comes from."),
+    ] = "default",
+    ordering: Annotated[
+        str | None,
+        typer.Option(help="Of ids before hashing: spectral, degree, shuffled or native."),
+    ] = None,
+    dim: Annotated[int | None, typer.Option(help="Dimension of the vectors.")] = None,
+    buckets: Annotated[int | None, typer.Option(help="Rows of each codebook.")] = None,
+    prune_epochs: Annotated[
+        int | None, typer.Option(help="In how many epochs to reach the tightest budget.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="Training epochs at most.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Of training.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Positives in a batch.")] = None,
+    gamma: Annotated[
+        float | None, typer.Option(help="First weight of the complementary-pruning penalty.")
+    ] = None,
+    refit: Annotated[
+        Refit | None,
+        typer.Option(help="Train the selected model once more on more data, for shipping."),
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in -o.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Order ids, prune, retrain, select on validation, and read the test part once.
+
+    Several budgets come out of one pruning run. Ctrl-C, or a crash, loses at most
+    a minute: the same command with --resume goes on to the same result. Under
+    torchrun the batch is shared by all processes.
+
+    \b
+    Examples:
+      cerp train ratings.csv --budget 99% -o run
+      cerp train gowalla --budget 90% --budget 99% --backbone mlp --device cuda -o run
+      cerp train my-split --budget 50000 --refit train+valid -o run --resume
+      torchrun --nproc-per-node 2 -m cerp.cli train synthetic -o run
+    """
+    try:
+        from cerp.distributed import process_group, rank
+        from cerp.fitting import fit_all
+    except ImportError:
+        raise MissingExtra("Training", "torch", "train") from None
+    if resume and output is None:
+        raise ConfigError("--resume needs the folder of the run: -o RUN")
+    chosen = preset(preset_name, backbone)
+    config = _overridden(
+        chosen,
+        budgets=tuple(budget),
+        method=method,
+        seed=seed,
+        ordering=ordering,
+        dim=dim,
+        buckets=buckets,
+        refit=refit,
+        prune=_overridden(chosen.prune, epochs=prune_epochs, gamma=gamma, batch_size=batch_size),
+        train=_overridden(
+            chosen.train, epochs=epochs, learning_rate=learning_rate, batch_size=batch_size
+        ),
+    )
+    with process_group(_device(device)) as own_device:
+        options = RunOptions(device=own_device, folder=output, resume=resume)
+        models = fit_all(splits, config, options)
+        if rank() > 0:
+            return
+    if as_json:
+        print_json({"models": [model.summary() for model in models]})
+        return
+    _print_models([model.summary() for model in models])
+    if output:
+        print_note("saved", str(output))
+
+
+def _overridden(config: Any, **given: Any) -> Any:
+    """The configuration with what was given on the command line."""
+    return replace(config, **{name: value for name, value in given.items() if value is not None})
+
+
+def _device(name: str) -> str:
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise ConfigError("there is no CUDA device here; pass --device cpu")
+    return name
+
+
+def _print_models(models: list[dict[str, Any]]) -> None:
+    judged = [part for part in ("valid", "test") if part in models[0]]
+    shown = [(part, metric) for part in judged for metric in ("ndcg@10", "recall@10")]
+    print_table(
+        (
+            "budget",
+            "limit",
+            "values",
+            "avg dim",
+            "overlap",
+            *(f"{part} {metric}" for part, metric in shown),
+            "seconds",
+        ),
+        [
+            (
+                model["budget"],
+                model["limit"],
+                model["nnz"],
+                f"{model['avg_dim']:.1f}",
+                "-" if model["overlap"] is None else f"{model['overlap']:.1%}",
+                *(model[part][metric] for part, metric in shown),
+                f"{model['seconds']:.1f}",
+            )
+            for model in models
+        ],
+    )

@@ -1,0 +1,288 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cerp import backbones
+from cerp.config import Config, PruneConfig, RunOptions, TrainConfig
+from cerp.data.interactions import Ids, Interactions
+from cerp.data.splits import Splits
+from cerp.embeddings.full import FullEmbedding
+from cerp.errors import ConfigError, TrainingError
+from cerp.fitting import FittedModel, fit, fit_all
+from cerp.recommender import Recommender
+from cerp.sampling import Batch, Sampler
+from cerp.training import EarlyStopping, Loop, Objective, StageHooks
+from training_process import CONFIG, small_splits
+
+QUIET = RunOptions(quiet=True)
+
+
+def tiny() -> Interactions:
+    return Interactions.from_codes(
+        [0, 0, 1, 2], [0, 1, 2, 3], users=Ids.range(3), items=Ids.range(5)
+    )
+
+
+def mf(seed: int = 0) -> Recommender:
+    generator = torch.Generator().manual_seed(seed)
+    return Recommender(
+        FullEmbedding(8, 4, generator=generator),
+        backbones.create("mf", tiny(), embedding_dim=4),
+    )
+
+
+def loop_over(model: Recommender, **options: object) -> Loop:
+    sampler = Sampler(tiny(), batch_size=2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    defaults: dict[str, object] = {"epochs": 2, "hooks": StageHooks(), "label": "t", "quiet": True}
+    return Loop(model, sampler, [optimizer], **(defaults | options))  # type: ignore[arg-type]
+
+
+def test_one_step_is_the_hand_computed_one():
+    model = mf()
+    batch = Batch(torch.tensor([1]), torch.tensor([2]), torch.tensor([[0, 4]]))
+    table = model.embedding.table().detach().double().numpy().copy()
+    user, positive, negatives = table[1], table[3 + 2], table[[3 + 0, 3 + 4]]
+    # d softplus(n - p) = sigmoid(n - p) (dn - dp)
+    slope = 1 / (1 + np.exp(-(negatives @ user - positive @ user)))
+    expected = table.copy()
+    expected[1] -= 0.1 * (slope @ (negatives - positive))
+    expected[5] -= 0.1 * (-slope.sum() * user)
+    expected[[3, 7]] -= 0.1 * slope[:, None] * user
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    Objective()(model, batch, 1).backward()
+    optimizer.step()
+    np.testing.assert_allclose(model.embedding.table().detach().numpy(), expected, atol=1e-6)
+
+
+def test_the_penalty_counts_distinct_users_and_all_items_at_any_batch_size():
+    model = mf()
+    batch = Batch(torch.tensor([1, 1]), torch.tensor([2, 2]), torch.tensor([[0], [0]]))
+    table = model.embedding.table().detach().double()
+    counted = torch.tanh(3 * table).square().sum(1)
+    penalty = -(counted[1] + 2 * counted[5] + 2 * counted[3])
+    with_penalty = Objective(gamma=0.5, temperature=3.0)(model, batch, 2)
+    without = Objective()(model, batch, 2)
+    assert (with_penalty - without).item() == pytest.approx(0.5 * float(penalty) / 2, abs=1e-5)
+
+
+def test_parts_of_a_batch_add_up_to_the_whole():
+    model, splits = mf(), tiny()
+    batch = Sampler(splits, batch_size=4).batch(0, 0)
+    objective = Objective(gamma=0.1)
+    parts = [objective(model, batch.of_rank(rank, 3), 4) for rank in range(3)]
+    whole = objective(model, batch, 4).item()
+    assert sum(part.item() for part in parts) == pytest.approx(whole, rel=1e-5)
+
+
+def test_the_best_epoch_is_restored():
+    scores: Iterator[float] = iter([0.1, 0.9, 0.3, 0.2])
+    model, seen = mf(), []
+
+    def judge() -> float:
+        seen.append(model.embedding.table().detach().clone())
+        return next(scores)
+
+    loop = loop_over(model, epochs=9, early_stopping=EarlyStopping(judge, every=1, patience=2))
+    loop.run()
+    assert loop.best == (0.9, 2)
+    assert len(loop.history) == 4
+    assert torch.equal(model.embedding.table(), seen[1])
+
+
+def test_cosine_ends_near_zero():
+    loop = loop_over(mf(), epochs=10, cosine=True)
+    loop.run()
+    # The last of 20 steps runs at 0.1 * (1 + cos(19/20 pi)) / 2.
+    rate = loop.optimizers[0].param_groups[0]["lr"]
+    assert rate == pytest.approx(0.1 * (1 + np.cos(0.95 * np.pi)) / 2)
+
+
+def test_a_loss_that_is_not_finite_stops_with_the_step_named():
+    class PoisonAtStep3(StageHooks):
+        def before_step(self, step: int) -> None:
+            if step == 3:
+                model.embedding.weight.data.fill_(float("nan"))
+
+    model = mf()
+    with pytest.raises(TrainingError, match=r"t: the loss is not finite at step 3 \(epoch 2\)"):
+        loop_over(model, epochs=3, hooks=PoisonAtStep3()).run()
+
+
+def test_clipping_bounds_the_step():
+    model = mf()
+    before = model.embedding.table().detach().clone()
+    loop_over(model, epochs=1, clip_norm=1e-3).run()
+    moved = (model.embedding.table().detach() - before).norm()
+    assert 0 < float(moved) <= 2 * 0.1 * 1e-3 * 1.001
+
+
+@pytest.fixture(scope="module")
+def models() -> list[FittedModel]:
+    return fit_all(small_splits(), CONFIG, QUIET)
+
+
+def test_budgets_come_in_the_order_given_and_hold(models: list[FittedModel]):
+    # N = 200 entities of dimension 8: 1,600 values.
+    assert [(model.budget, model.limit) for model in models] == [("80%", 320), ("95%", 80)]
+    assert all(0 < model.facts["nnz"] <= model.limit for model in models)
+
+
+def test_the_same_seed_gives_the_same_model(models: list[FittedModel]):
+    again = fit_all(small_splits(), CONFIG, QUIET)
+    for first, second in zip(models, again, strict=True):
+        assert first.metrics == second.metrics
+        ours, theirs = first.recommender.state_dict(), second.recommender.state_dict()
+        assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_the_result_says_how_far_the_mask_is_that_of_magnitude_pruning(models: list[FittedModel]):
+    assert all(0 < model.facts["pruning"]["magnitude_jaccard"] <= 1 for model in models)
+
+
+def test_recommendations_are_new_to_the_user_and_in_original_ids(models: list[FittedModel]):
+    splits = models[0].splits
+    taken = set(splits.train_and_valid.item[splits.train_and_valid.user == 3].tolist())
+    recommended = models[0].recommend(3, k=5)
+    assert len(recommended) == 5
+    assert not taken & set(recommended)
+
+
+def test_a_saved_model_holds_its_weights_and_facts(models: list[FittedModel], tmp_path):
+    from cerp.checkpoint import read_checkpoint
+
+    models[0].save(tmp_path / "model.safetensors")
+    tensors, facts = read_checkpoint(tmp_path / "model.safetensors")
+    assert torch.equal(tensors["embedding.weight"], models[0].recommender.embedding.weight)
+    assert facts["test"]["ndcg@10"] == models[0].metrics["test"]["ndcg@10"]
+
+
+@settings(max_examples=8)
+@given(st.integers(50, 99), st.sampled_from(["scheduled", "free"]))
+def test_every_finished_model_keeps_to_its_budget(percent: int, mode: str):
+    config = replace(
+        CONFIG,
+        backbone="mf",
+        budgets=(f"{percent}%",),
+        prune=PruneConfig(mode=mode, epochs=2, max_epochs=3, batch_size=512),
+        train=TrainConfig(epochs=1, batch_size=512),
+    )
+    (model,) = fit_all(small_splits(), config, QUIET)
+    assert model.facts["nnz"] <= model.limit == 1600 * (100 - percent) // 100
+
+
+@pytest.mark.parametrize("mode", ["scheduled", "free"])
+@pytest.mark.parametrize("optimizer", ["adam", "adamw"])
+def test_pruning_takes_the_wanted_epochs_at_any_batch_size_with_any_optimizer(
+    mode: str, optimizer: str
+):
+    reached = []
+    for batch_size in (64, 512):
+        prune = PruneConfig(
+            mode=mode, epochs=6, max_epochs=12, batch_size=batch_size, optimizer=optimizer
+        )
+        config = replace(CONFIG, budgets=("95%",), prune=prune, train=TrainConfig(epochs=1))
+        (model,) = fit_all(small_splits(), config, QUIET)
+        assert model.facts["pruning"]["reached"]
+        reached.append(model.facts["pruning"]["epoch"])
+    assert abs(reached[0] - reached[1]) <= 1
+    assert abs(reached[0] - 6) <= 1
+
+
+def test_a_stall_can_stop_the_run():
+    # Without decay, a large penalty keeps every entry alive.
+    prune = PruneConfig(
+        mode="free", epochs=1, max_epochs=40, gamma=1.0, gamma_decay=1.0, on_stall="stop"
+    )
+    config = replace(CONFIG, budgets=("99%",), prune=prune)
+    with pytest.raises(TrainingError, match="pruning stalled at epoch"):
+        fit_all(small_splits(), config, QUIET)
+
+
+def test_a_refit_trains_on_more_data_for_the_selected_epochs():
+    config = replace(CONFIG, budgets=("80%",), refit="train+valid")
+    (model,) = fit_all(small_splits(), config, QUIET)
+    splits = small_splits()
+    assert len(model.splits.train) == len(splits.train) + len(splits.valid)
+    assert set(model.metrics) == {"test"}
+
+
+def test_a_refit_on_everything_reports_no_test_figures():
+    (model,) = fit_all(small_splits(), replace(CONFIG, budgets=("80%",), refit="all"), QUIET)
+    assert model.metrics == {}
+
+
+def test_fit_is_the_short_way_to_one_model():
+    config = replace(CONFIG, train=TrainConfig(epochs=2))
+    model = fit(small_splits(), "90%", backbone="mf", config=config)
+    assert model.limit == 160
+    assert 0 <= model.metrics["test"]["ndcg@10"] <= 1
+
+
+def test_a_full_table_is_trained_without_a_budget():
+    config = replace(CONFIG, method="full", budgets=("0",), train=TrainConfig(epochs=2))
+    (model,) = fit_all(small_splits(), config, QUIET)
+    assert model.facts["nnz"] == 1600
+
+
+def test_native_order_carries_the_leak_figures(tmp_path):
+    import json
+
+    config = replace(CONFIG, ordering="native", budgets=("80%",), train=TrainConfig(epochs=1))
+    fit_all(small_splits(), config, replace(QUIET, folder=tmp_path))
+    result = json.loads((tmp_path / "metrics.json").read_text())
+    assert set(result["id_leak"]) >= {"item_window", "user_window"}
+
+
+def test_a_user_without_positives_and_an_unseen_item_are_fine():
+    ids = {"users": Ids.range(5), "items": Ids.range(6)}
+    train = Interactions.from_codes([0, 0, 1, 2, 3], [0, 1, 2, 3, 1], **ids)
+    valid = Interactions.from_codes([0], [2], **ids)
+    test = Interactions.from_codes([4, 1], [0, 5], **ids)
+    config = replace(CONFIG, budgets=("50%",), train=TrainConfig(epochs=2))
+    (model,) = fit_all(Splits(train, valid, test), config, QUIET)
+    assert model.metrics["test"]["users"] == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"budgets": ("1",)}, "smallest possible is 2"),
+        ({"buckets": 3}, "3 buckets cannot tell 200 entities apart; the smallest"),
+        ({"method": "pep"}, "unknown method 'pep'"),
+        ({"backbone": "ncf"}, "unknown backbone 'ncf'"),
+        ({"ordering": "random"}, "unknown ordering 'random'"),
+    ],
+)
+def test_impossible_wishes_are_refused(change: dict[str, object], message: str):
+    with pytest.raises(ConfigError, match=message):
+        fit_all(small_splits(), replace(CONFIG, **change), QUIET)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: TrainConfig(epochs=0), "epochs must be above zero, got 0"),
+        (lambda: TrainConfig(optimizer="sgd"), "optimizer is 'sgd'; choose one of adam, adamw"),
+        (lambda: PruneConfig(gamma=2.0), r"gamma must be in \[0, 1\]"),
+        (lambda: Config(budgets=()), "at least one budget"),
+        (lambda: Config.from_dict({"learning_rate": 1}), "config has no entry 'learning_rate'"),
+        (lambda: Config.from_dict({"train": {"lr": 1}}), r"config\.train has no entry 'lr'"),
+    ],
+)
+def test_bad_configurations_are_named(build, message: str):
+    with pytest.raises(ConfigError, match=message):
+        build()
+
+
+def test_a_configuration_survives_json():
+    import json
+
+    assert Config.from_dict(json.loads(json.dumps(CONFIG.to_dict()))) == CONFIG
