@@ -13,7 +13,9 @@ INSTALLED := $(VENV)/.installed
 
 demo: $(INSTALLED)
 	$(BIN)/cerp data info synthetic
-	$(BIN)/cerp evaluate popularity random --data synthetic
+	$(BIN)/cerp train synthetic --dim 64 --method full -o demo/full --resume
+	$(BIN)/cerp train synthetic --dim 64 --budget 90% --budget 95% -o demo/cerp --resume
+	$(BIN)/cerp evaluate popularity demo/full demo/cerp --data synthetic -k 10
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
@@ -30,9 +32,11 @@ format: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/evaluation.py
+	$(BIN)/python benchmarks/id_leak.py
+	$(BIN)/python benchmarks/propagation.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import cerp
+from cerp.data.synthetic import synthetic
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -37,7 +38,8 @@ def test_version():
 
 
 @pytest.mark.parametrize(
-    "verb", [[], ["data"], ["data", "info"], ["data", "split"], ["data", "fetch"], ["evaluate"]]
+    "verb",
+    [[], ["data"], ["data", "info"], ["data", "split"], ["data", "fetch"], ["train"], ["evaluate"]],
 )
 def test_help_shows_examples(verb: list[str]):
     result = run(*verb, "--help")
@@ -69,7 +71,8 @@ def test_two_models_are_compared_with_an_interval(small: Path):
 def test_evaluate_prints_a_table_and_compares_by_the_cut_off_given(small: Path):
     result = run("evaluate", "popularity", "random", "--data", str(small), "-k", "2")
     assert result.stdout.split("\n")[0].split()[:4] == ["model", "ndcg@2", "recall@2", "coverage@2"]
-    assert "popularity - random, ndcg@2: " in result.stdout
+    assert "difference in ndcg@2" in result.stdout
+    assert "popularity - random" in result.stdout
 
 
 def test_a_metric_that_was_not_computed_is_named(small: Path):
@@ -165,4 +168,76 @@ def test_a_failure_exits_with_1(tmp_path: Path):
     )
     assert result.returncode == 1
     assert "put the files there by hand" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, object]]:
+    folder = tmp_path_factory.mktemp("trained")
+    cerp.Splits.save(synthetic(120, 80, 1500).split(seed=0), folder / "data")
+    options = "--budget 95% --budget 300 --backbone mf --dim 8 --epochs 2 --prune-epochs 2"
+    result = run(
+        "train", str(folder / "data"), *options.split(), "-o", str(folder / "run"), "--json"
+    )
+    assert result.returncode == 0, result.stderr
+    return folder, json.loads(result.stdout)
+
+
+def test_train_json_has_a_model_for_each_budget_in_the_order_given(trained):
+    _, found = trained
+    # 200 entities of dimension 8: 5% of 1,600 values are 80.
+    assert [(model["budget"], model["limit"]) for model in found["models"]] == [
+        ("95%", 80),
+        ("300", 300),
+    ]
+    for model in found["models"]:
+        assert model["nnz"] <= model["limit"]
+        assert {"avg_dim", "overlap", "valid", "test", "seconds"} <= model.keys()
+        assert 0 <= model["test"]["ndcg@10"] <= 1
+
+
+def test_a_run_folder_holds_config_metrics_curves_and_weights(trained):
+    folder, _ = trained
+    assert {path.name for path in (folder / "run").iterdir()} == {
+        "config.json",
+        "metrics.json",
+        "curves.jsonl",
+        "pruned.safetensors",
+        "model-80.safetensors",
+        "model-300.safetensors",
+    }
+
+
+def test_evaluate_gives_a_run_the_figures_that_training_gave(trained):
+    folder, found = trained
+    result = run("evaluate", str(folder / "run"), "-d", str(folder / "data"), "--json")
+    models = json.loads(result.stdout)["models"]
+    for trained_model in found["models"]:
+        again = models[f"{folder / 'run'} {trained_model['budget']}"]
+        assert again["ndcg@10"] == trained_model["test"]["ndcg@10"]
+
+
+def test_evaluate_refuses_a_run_of_other_data(trained):
+    folder, _ = trained
+    result = run("evaluate", str(folder / "run"), "-d", "synthetic")
+    assert result.returncode == 2
+    assert "differs in fingerprint" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--budget", "100%"], "the pruned share must be above 0% and below 100%"),
+        (["--budget", "400KB"], "is a number of bytes"),
+        (["--backbone", "ncf"], "unknown backbone 'ncf'; there are: lightgcn, mf, mlp"),
+        (["--buckets", "2"], "the smallest bucket count that can is 15"),
+        (["--resume"], "--resume needs the folder of the run"),
+        (["--epochs", "0"], "epochs must be above zero"),
+    ],
+)
+def test_train_refuses_the_impossible(trained, options: list[str], message: str):
+    folder, _ = trained
+    result = run("train", str(folder / "data"), *options)
+    assert result.returncode == 2
+    assert message in " ".join(result.stderr.split())
     assert "Traceback" not in result.stderr

@@ -53,4 +53,4 @@ def test_console_lines_run(path: Path, folder: Path):
 
 def test_the_readme_is_among_what_was_checked():
     assert "cerp.read" in blocks(ROOT / "README.md", "python")
-    assert "$ cerp evaluate" in blocks(ROOT / "README.md", "console")
+    assert "$ cerp train" in blocks(ROOT / "README.md", "console")

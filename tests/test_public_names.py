@@ -16,6 +16,7 @@ def test_the_public_names_are_these():
         "Splits",
         "__version__",
         "evaluate",
+        "fit",
         "id_leak",
         "load_splits",
         "paired_bootstrap",

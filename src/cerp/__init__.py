@@ -4,7 +4,8 @@
 
     data = cerp.read("ratings.csv")            # Interactions
     splits = data.split(seed=0)                # Splits: train, valid, test
-    metrics = cerp.evaluate(scorer, splits)    # full ranking, stated conventions
+    model = cerp.fit(splits, budget="99%")     # order ids, prune, retrain, select on valid
+    model.metrics["test"]["ndcg@10"], model.recommend("user-42", k=10)
 
 Names are imported on first use, so that ``import cerp`` costs nothing.
 """
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from cerp.data.splits import Splits
     from cerp.errors import CerpError
     from cerp.evaluation import Metrics, evaluate, paired_bootstrap
+    from cerp.fitting import fit
     from cerp.leak import id_leak
 
 _HOMES = {
@@ -31,6 +33,7 @@ _HOMES = {
     "Metrics": "cerp.evaluation",
     "Splits": "cerp.data.splits",
     "evaluate": "cerp.evaluation",
+    "fit": "cerp.fitting",
     "id_leak": "cerp.leak",
     "load_splits": "cerp.data.datasets:load",
     "paired_bootstrap": "cerp.evaluation",
@@ -44,6 +47,7 @@ __all__ = [
     "Splits",
     "__version__",
     "evaluate",
+    "fit",
     "id_leak",
     "load_splits",
     "paired_bootstrap",

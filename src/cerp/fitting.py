@@ -28,7 +28,7 @@ from cerp.distributed import rank
 from cerp.embeddings.base import Embedding
 from cerp.embeddings.cerp import CompositionalEmbedding
 from cerp.embeddings.full import FullEmbedding
-from cerp.errors import ConfigError
+from cerp.errors import ConfigError, DataError
 from cerp.evaluation import Metrics, entries_of, evaluate
 from cerp.leak import id_leak
 from cerp.ranking import exclude, top_k
@@ -117,6 +117,18 @@ def fit_all(splits: Splits, config: Config, options: RunOptions) -> list[FittedM
     return _Run(splits, config, options).models()
 
 
+def load_run(folder: str | Path, splits: Splits, *, device: str = "cpu") -> list[FittedModel]:
+    """The models of a finished run, which must have been trained on these splits."""
+    path = Path(folder)
+    if not (path / "metrics.json").is_file():
+        raise DataError(
+            f"{path} holds no finished run (no metrics.json); "
+            "if it was interrupted, go on with 'cerp train ... --resume'"
+        )
+    config = Config.from_dict(json.loads((path / "config.json").read_text())["config"])
+    return fit_all(splits, config, RunOptions(device=device, folder=path, resume=True))
+
+
 class _Run:
     """What the stages of one run share."""
 
@@ -127,7 +139,8 @@ class _Run:
             )
         self.splits, self.config, self.options = splits, config, options
         self.device = torch.device(options.device)
-        self.limits = [self._limit(budget) for budget in config.budgets]
+        self.budgets = ("full",) if config.method == "full" else config.budgets
+        self.limits = [self._limit(budget) for budget in self.budgets]
         self.folder = options.folder
         if self.folder:
             _enter(self.folder, config, splits, resume=options.resume)
@@ -136,7 +149,7 @@ class _Run:
         positions, snapshots = self._pruned() if self.config.method == "cerp" else (None, {})
         models = [
             self._model(budget, limit, positions, snapshots.get(limit))
-            for budget, limit in zip(self.config.budgets, self.limits, strict=True)
+            for budget, limit in zip(self.budgets, self.limits, strict=True)
         ]
         if self.folder and rank() == 0:
             write_json(self.folder / "metrics.json", self._result(models))
@@ -157,9 +170,9 @@ class _Run:
 
     def _limit(self, budget: str) -> int:
         count, dim = self.splits.num_entities, self.config.dim
-        return (
-            count * dim if self.config.method == "full" else Budget.parse(budget).limit(count, dim)
-        )
+        if self.config.method == "full":
+            return count * dim
+        return Budget.parse(budget).limit(count, dim)
 
     def _pruned(self) -> tuple[Int32Array, dict[int, Snapshot]]:
         """Positions and snapshots, from the pruning stage or from the file that it left."""

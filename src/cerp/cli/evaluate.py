@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import combinations
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from cerp import evaluation
-from cerp.cli.options import AsJson, Seed, load_splits
+from cerp.cli.options import AsJson, Seed, load_splits, needs_torch
 from cerp.cli.output import print_json, print_note, print_table
+from cerp.data.splits import Splits
 from cerp.scorers import UNTRAINED, untrained
 
 DEFAULT_KS = list(evaluation.DEFAULT_KS)
@@ -23,7 +25,8 @@ def evaluate(
         typer.Argument(
             metavar="MODEL...",
             show_default=False,
-            help=f"Models that need no training: {', '.join(UNTRAINED)}.",
+            help="Folders of finished runs, which must be of the same data, or models that need "
+            f"no training: {', '.join(UNTRAINED)}.",
         ),
     ],
     data: Annotated[
@@ -56,15 +59,15 @@ def evaluate(
       cerp evaluate popularity --data synthetic
       cerp evaluate popularity random --data my-split --metric recall@20
       cerp evaluate popularity --data my-split -k 10 -k 100 --json
+      cerp evaluate popularity run --data my-split
     """
     metric = metric or f"ndcg@{10 if 10 in k else k[0]}"
     splits = load_splits(data, seed=seed)
     sample = None if users is None else evaluation.sample_users(splits, on, users, seed)
     judged = {
-        name: evaluation.evaluate(
-            untrained(name, splits, seed=seed), splits, on=on, ks=k, users=sample
-        )
+        label: evaluation.evaluate(scorer, splits, on=on, ks=k, users=sample)
         for name in dict.fromkeys(models)
+        for label, scorer in _scorers(name, splits, seed).items()
     }
     differences = {
         (first, second): evaluation.paired_bootstrap(
@@ -77,14 +80,21 @@ def evaluate(
         print_json(_as_json(judged, differences) | context)
         return
     _print_metrics(judged, sorted(set(k)), metric)
-    for (first, second), found in differences.items():
-        unclear = "" if found.is_clear else "  (not clear: the interval holds zero)"
-        typer.echo(
-            f"\n{first} - {second}, {metric}: {found.mean:+.4f} "
-            f"[{found.low:+.4f}, {found.high:+.4f}]{unclear}"
-        )
+    if differences:
+        _print_differences(differences)
     count = len(next(iter(judged.values())).users)
     print_note("conventions", f"{count:,} users of {on}. {evaluation.CONVENTIONS}")
+
+
+def _scorers(name: str, splits: Splits, seed: int) -> dict[str, evaluation.Scorer]:
+    """A model that needs no training, or every model of a run."""
+    if name in UNTRAINED or not Path(name).is_dir():
+        return {name: untrained(name, splits, seed=seed)}
+    with needs_torch("Evaluating a run"):
+        from cerp.fitting import load_run
+    return {
+        f"{name} {model.budget}": model.recommender.scorer() for model in load_run(name, splits)
+    }
 
 
 def _as_json(
@@ -117,5 +127,27 @@ def _print_metrics(
                 *(group.get(metric, "-") for group in (metrics.head, metrics.tail)),
             )
             for name, metrics in judged.items()
+        ],
+    )
+
+
+def _print_differences(differences: Mapping[tuple[str, str], evaluation.Difference]) -> None:
+    first_found = next(iter(differences.values()))
+    typer.echo()
+    print_table(
+        (
+            f"difference in {first_found.metric}",
+            "mean",
+            f"{first_found.confidence:.0%} interval",
+            "",
+        ),
+        [
+            (
+                f"{first} - {second}",
+                f"{found.mean:+.4f}",
+                f"[{found.low:+.4f}, {found.high:+.4f}]",
+                "" if found.is_clear else "not clear",
+            )
+            for (first, second), found in differences.items()
         ],
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ import typer
 from cerp.data.datasets import load
 from cerp.data.readers import Format
 from cerp.data.splits import Protocol, Splits
+from cerp.errors import MissingExtra
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
@@ -95,6 +97,17 @@ def reads_data(verb: Callable[..., None]) -> Callable[..., None]:
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     command.__name__, command.__doc__ = verb.__name__, verb.__doc__
     return command
+
+
+@contextmanager
+def needs_torch(feature: str) -> Iterator[None]:
+    """Around the imports of a verb that trains or runs a torch model."""
+    try:
+        yield
+    except ImportError as error:
+        if error.name != "torch":
+            raise
+        raise MissingExtra(feature, "torch", "train") from None
 
 
 def _column(given: str | None) -> str | int | None:

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from cerp.cli.options import AsJson, reads_data
+from cerp.cli.options import AsJson, needs_torch, reads_data
 from cerp.cli.output import print_json, print_note, print_table
 from cerp.config import Refit, RunOptions
 from cerp.data.splits import Splits
-from cerp.errors import ConfigError, MissingExtra
+from cerp.errors import ConfigError
 from cerp.presets import preset
 
 DEFAULT_BUDGETS = ["99%"]
@@ -72,11 +72,9 @@ def train(
       cerp train my-split --budget 50000 --refit train+valid -o run --resume
       torchrun --nproc-per-node 2 -m cerp.cli train synthetic -o run
     """
-    try:
+    with needs_torch("Training"):
         from cerp.distributed import process_group, rank
         from cerp.fitting import fit_all
-    except ImportError:
-        raise MissingExtra("Training", "torch", "train") from None
     if resume and output is None:
         raise ConfigError("--resume needs the folder of the run: -o RUN")
     chosen = preset(preset_name, backbone)

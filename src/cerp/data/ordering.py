@@ -156,7 +156,8 @@ def _orthonormal(block: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     Much faster than QR for tall blocks; directions that are lost to rounding
     come back as noise, which the next iteration damps.
     """
-    block = block / np.linalg.norm(block, axis=0)
+    length = np.linalg.norm(block, axis=0)
+    block = np.divide(block, length, out=np.zeros_like(block), where=length > 0)
     energy, rotation = np.linalg.eigh((block.T @ block).astype(np.float64))
     scale = 1 / np.sqrt(np.maximum(energy, energy[-1] * 1e-7))
     return block @ (rotation * scale).astype(np.float32)  # type: ignore[no-any-return]
