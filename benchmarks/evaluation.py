@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import json
 import os
-import platform
-import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
+from machine import RESULTS, machine, peak_memory, write_figures
 
 from cerp.data.interactions import Int32Array
 from cerp.data.splits import Splits
@@ -29,7 +28,7 @@ from cerp.evaluation import DEFAULT_MEMORY, evaluate
 DIMENSION = 128
 REPEATS = 5
 ALLOWED_RATIO = 1.5
-RESULT = Path(__file__).parent.parent / "results" / "evaluation.json"
+RESULT = RESULTS / "evaluation.json"
 
 
 class Factors:
@@ -75,19 +74,10 @@ def main() -> None:
         "seconds": {name: [round(s, 3) for s in values] for name, values in seconds.items()},
         "ratio_of_minima": round(ratio, 3),
         "peak_memory_bytes": {"before": memory_before, "after_evaluate": memory_after},
-        "machine": {
-            "processor": processor(),
-            "threads": torch.get_num_threads(),
-            "load_average": os.getloadavg()[0],
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "torch": torch.__version__,
-        },
+        "machine": machine("numpy", "torch"),
     }
     print(json.dumps(result, indent=1))
-    scratch = RESULT.with_suffix(".json.tmp")
-    scratch.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    scratch.replace(RESULT)
+    write_figures(RESULT, result)
     if ratio > ALLOWED_RATIO:
         raise SystemExit(
             f"evaluate() takes {ratio:.2f} times the bare run; {ALLOWED_RATIO} is too much"
@@ -99,19 +89,6 @@ def timed(work: Callable[[], None]) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
-
-
-def peak_memory() -> int:
-    """Peak resident bytes of this process so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def processor() -> str:
-    """The name of the CPU, where Linux tells it."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.is_file() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
 
 
 if __name__ == "__main__":

@@ -12,11 +12,13 @@ import os
 import time
 from pathlib import Path
 
+from machine import RESULTS, write_figures
+
 from cerp.data.splits import Splits
 from cerp.leak import id_leak
 
 DATASETS = ("gowalla", "amazon-beauty", "lastfm", "ml-1m")
-RESULT = Path(__file__).parent.parent / "results" / "id_leak.json"
+RESULT = RESULTS / "id_leak.json"
 
 
 def main() -> None:
@@ -30,9 +32,7 @@ def main() -> None:
         seconds = round(time.perf_counter() - started, 1)
         reports[name] = {"seconds": seconds, **report.summary()}
         print(json.dumps({name: reports[name]}, indent=1))
-    scratch = RESULT.with_suffix(".json.tmp")
-    scratch.write_text(json.dumps(reports, indent=1) + "\n", encoding="utf-8")
-    scratch.replace(RESULT)
+    write_figures(RESULT, reports)
 
 
 if __name__ == "__main__":

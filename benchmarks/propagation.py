@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +25,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812  (torch's own convention)
+from machine import RESULTS, machine, write_figures
 
 from cerp.backbones import LightGCN, propagation
 from cerp.data.interactions import Interactions
@@ -39,7 +39,7 @@ BATCH, NEGATIVES = 8192, 5
 REPEATS, WARM_UP = 25, 3
 COLUMN_BLOCKS = (16, 32, 64, 128)
 ALLOWED_RATIO = {"cpu": 0.6, "cuda": 2.0}
-RESULT = Path(__file__).parent.parent / "results" / "propagation.json"
+RESULT = RESULTS / "propagation.json"
 
 
 def main() -> None:
@@ -69,7 +69,7 @@ def main() -> None:
         "layers": LAYERS,
         "nodes": backbone.graph.num_nodes,
         "nonzeros": len(backbone.graph.values),
-        "machine": machine(device),
+        "machine": described(device),
     }
     if device == "cpu":
         result["best_milliseconds_of_propagation_by_column_block"] = by_column_block(
@@ -77,9 +77,7 @@ def main() -> None:
         )
     print(json.dumps(result, indent=1))
     results = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {}
-    scratch = RESULT.with_suffix(".json.tmp")
-    scratch.write_text(json.dumps(results | {device: result}, indent=1) + "\n", encoding="utf-8")
-    scratch.replace(RESULT)
+    write_figures(RESULT, results | {device: result})
     if ratio > ALLOWED_RATIO[device]:
         raise SystemExit(
             f"the step takes {ratio:.2f} times the bare products; "
@@ -164,23 +162,10 @@ def wait(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def machine(device: str) -> dict[str, Any]:
-    """Where the figures come from."""
-    return {
-        "processor": torch.cuda.get_device_name() if device == "cuda" else processor(),
-        "threads": torch.get_num_threads(),
-        "load_average": os.getloadavg()[0],
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-    }
-
-
-def processor() -> str:
-    """The name of the CPU, where Linux tells it."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.is_file() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
+def described(device: str) -> dict[str, Any]:
+    """The machine, or the GPU that did the work."""
+    found = machine("torch") | {"threads": torch.get_num_threads()}
+    return found | {"processor": torch.cuda.get_device_name()} if device == "cuda" else found
 
 
 if __name__ == "__main__":

@@ -13,19 +13,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
-import resource
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from machine import RESULTS, machine, peak_memory, write_figures
 
 USERS, ITEMS = 370_000, 120_000
 IDS = ("user_id", "item_id")
@@ -124,8 +121,7 @@ def run_here(reader: str, path: Path, what: str) -> dict[str, float]:
     result = function(path, times=what == "times")
     seconds = time.perf_counter() - start
     del result
-    peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {"seconds": round(seconds, 3), "peak_mb": round(peak_kb * 1024 / 1e6)}
+    return {"seconds": round(seconds, 3), "peak_mb": round(peak_memory() / 1e6)}
 
 
 def measure(folder: Path, runs: int) -> dict[str, dict[str, list[dict[str, float]]]]:
@@ -156,25 +152,12 @@ def summarise(runs: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
     }
 
 
-def machine() -> dict[str, Any]:
-    """What the figures depend on."""
-    cpuinfo = Path("/proc/cpuinfo")
-    models = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
-    return {
-        "cpu": models[0].partition(":")[2].strip() if models else platform.processor(),
-        "cores": os.cpu_count(),
-        "load_before": os.getloadavg()[0],
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("duckdb", "pyarrow", "numpy")},
-    }
-
-
 def main() -> None:
     """Generate, measure, print a table and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--output", type=Path, default=Path("results/reading.json"))
+    parser.add_argument("--output", type=Path, default=RESULTS / "reading.json")
     parser.add_argument(
         "--run", nargs=3, metavar=("READER", "WHAT", "FILE"), help=argparse.SUPPRESS
     )
@@ -183,7 +166,10 @@ def main() -> None:
         reader, what, file = options.run
         print(json.dumps(run_here(reader, Path(file), what)))
         return
-    figures: dict[str, Any] = {"rows": options.rows, "machine": machine()}
+    figures: dict[str, Any] = {
+        "rows": options.rows,
+        "machine": machine("duckdb", "pyarrow", "numpy"),
+    }
     with tempfile.TemporaryDirectory() as scratch:
         generate(Path(scratch), options.rows)
         found = measure(Path(scratch), options.runs)
@@ -193,9 +179,7 @@ def main() -> None:
         timed = ", ".join(f"{name} {s:.2f} s" for name, s in summary["fastest_seconds"].items())
         ratio, peak = summary["ratio_to_fastest_bare"], summary["peak_mb"]
         print(f"{case}: {timed}; ratio {ratio:.2f}, peak {peak} MB")
-    scratch_file = options.output.with_suffix(".part")
-    scratch_file.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    scratch_file.rename(options.output)
+    write_figures(options.output, figures)
 
 
 if __name__ == "__main__":

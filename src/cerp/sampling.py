@@ -68,23 +68,26 @@ class Sampler:
         self.batch_size, self.num_negatives, self.seed = batch_size, negatives, seed
         self.device = torch.device(device)
         self.epoch, self.step = 0, 0
-        counts = np.diff(train.user_offsets)
+        counts = np.bincount(train.user, minlength=train.num_users)
         has_negatives = counts < train.num_items
         self.skipped_users = int((~has_negatives).sum())
         if self.skipped_users:
             train = train.subset(has_negatives[train.user])
+            counts[~has_negatives] = 0
         if len(train) == 0:
             raise DataError("there is nothing to train on: no user has both taken and left items")
 
         self._num_items = train.num_items
-        self._offsets = torch.from_numpy(train.user_offsets.copy()).to(self.device)
+        # Not train.user_offsets, which would stay with the data: at 20 million users that counts.
+        offsets = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
         # user * num_items + (p_j - j), sorted. User and item of every positive can be read
         # off it, so this is all that is kept of the data: 8 bytes an interaction.
         skips = train.user.astype(np.int64)
         skips *= train.num_items
         skips += train.item
         skips -= np.arange(len(train))
-        skips += train.user_offsets[train.user]
+        skips += offsets[train.user]
+        self._offsets = torch.from_numpy(offsets).to(self.device)
         self._skips = torch.from_numpy(skips).to(self.device)
         self._order: tuple[int, Tensor] | None = None
 
@@ -109,7 +112,7 @@ class Sampler:
     def batch(self, epoch: int, step: int) -> Batch:
         """The batch at one place of the run."""
         order = self._order_of(epoch)
-        chosen = order[step * self.batch_size : (step + 1) * self.batch_size]
+        chosen = order[step * self.batch_size : (step + 1) * self.batch_size].long()
         skips = self._skips[chosen]
         users = skips // self._num_items
         positives = skips - users * self._num_items + (chosen - self._offsets[users])
@@ -140,8 +143,12 @@ class Sampler:
     def _order_of(self, epoch: int) -> Tensor:
         if self._order is None or self._order[0] != epoch:
             self._order = None  # free the old order before the new one is drawn
+            fits = len(self._skips) <= torch.iinfo(torch.int32).max
             order = torch.randperm(
-                len(self._skips), generator=self._generator(epoch, 0), device=self.device
+                len(self._skips),
+                generator=self._generator(epoch, 0),
+                device=self.device,
+                dtype=torch.int32 if fits else torch.int64,
             )
             self._order = (epoch, order)
         return self._order[1]

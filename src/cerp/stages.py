@@ -7,6 +7,8 @@ takes any embedding, a snapshot's or a plain one, to its best epoch.
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -173,7 +175,7 @@ def score_memory(device: torch.device) -> int:
     return GPU_SCORE_BYTES if device.type == "cuda" else DEFAULT_MEMORY
 
 
-class PruningHooks(StageHooks):
+class PruningHooks(StageHooks, ABC):
     """What both ways of pruning share: the halving of gamma, and the snapshots."""
 
     def __init__(
@@ -197,9 +199,9 @@ class PruningHooks(StageHooks):
         assert threshold is not None
         return [_optimizer(self.config, weights), self.threshold_optimizer(threshold)]
 
+    @abstractmethod
     def threshold_optimizer(self, threshold: nn.Parameter) -> torch.optim.Optimizer:
         """The optimizer of the thresholds alone."""
-        raise NotImplementedError
 
     def objective(self, epoch: int) -> Objective:
         """BPR and the penalty, whose weight falls from epoch to epoch."""
@@ -256,16 +258,11 @@ class PruningHooks(StageHooks):
 class ScheduledPruning(PruningHooks):
     """The number of values follows a curve; learning decides which ones go."""
 
-    def __init__(
-        self,
-        embedding: CompositionalEmbedding,
-        config: PruneConfig,
-        limits: list[int],
-        steps_per_epoch: int,
-    ) -> None:
-        super().__init__(embedding, config, limits, steps_per_epoch)
-        steps = config.epochs * steps_per_epoch
-        self.clock = ScheduledClock(embedding.weight.numel(), tuple(self.pending), steps)
+    @cached_property
+    def clock(self) -> ScheduledClock:
+        """The curve."""
+        steps = self.config.epochs * self.steps_per_epoch
+        return ScheduledClock(self.embedding.weight.numel(), tuple(self.pending), steps)
 
     def threshold_optimizer(self, threshold: nn.Parameter) -> torch.optim.Optimizer:
         """Adam without decay: the shift does the pruning, the gradient does the choosing."""
@@ -287,46 +284,36 @@ class ScheduledPruning(PruningHooks):
 class FreePruning(PruningHooks):
     """The paper's dynamics: coupled decay lifts the thresholds until the target is met."""
 
-    def __init__(
-        self,
-        embedding: CompositionalEmbedding,
-        config: PruneConfig,
-        limits: list[int],
-        steps_per_epoch: int,
-    ) -> None:
-        super().__init__(embedding, config, limits, steps_per_epoch)
-        self.clock = FreeClock(
-            start=config.threshold_scale,
-            typical_weight=float(embedding.weight.detach().abs().max()),
-            steps=config.epochs * steps_per_epoch,
-            weight_decay=DECAY_TIMES_BUCKETS / embedding.hash.buckets,
+    @cached_property
+    def clock(self) -> FreeClock:
+        """What lifts the thresholds, from the weights as they are at the start."""
+        return FreeClock(
+            start=self.config.threshold_scale,
+            typical_weight=float(self.embedding.weight.detach().abs().max()),
+            steps=self.config.epochs * self.steps_per_epoch,
+            weight_decay=DECAY_TIMES_BUCKETS / self.embedding.hash.buckets,
         )
-        self.detector = StallDetector(
-            target=min(limits), action=config.on_stall, first_epoch=config.epochs
-        )
-        self.check_every = max(1, steps_per_epoch // NNZ_CHECKS_PER_EPOCH)
 
     def threshold_optimizer(self, threshold: nn.Parameter) -> torch.optim.Optimizer:
         """Adam with coupled decay, whichever optimizer trains the weights."""
         return self.clock.optimizer(threshold)
 
     def after_step(self, step: int) -> bool:
-        """Take the snapshots of the budgets that are met; done when all are."""
-        if (step + 1) % self.check_every:
-            return self._is_over()
-        nnz = self.embedding.nnz
-        while self.pending and nnz <= self.pending[0]:
-            self._take_snapshot(epoch=(step + 1) / self.steps_per_epoch, reached=True)
-        return self._is_over()
+        """Take the snapshots of the budgets that are met; done when all are, or at a stall."""
+        if (step + 1) % max(1, self.steps_per_epoch // NNZ_CHECKS_PER_EPOCH) == 0:
+            nnz = self.embedding.nnz
+            while self.pending and nnz <= self.pending[0]:
+                self._take_snapshot(epoch=(step + 1) / self.steps_per_epoch, reached=True)
+        return not self.pending or self._is_stalled()
 
-    def _is_over(self) -> bool:
-        return not self.pending or self._stalled()
-
-    def _stalled(self) -> bool:
-        message = self.detector.message(self.records)
-        if message is None or self.config.on_stall == "report":
+    def _is_stalled(self) -> bool:
+        """Before the wanted epochs are over nothing needs to happen, so nothing can stall."""
+        action = self.config.on_stall
+        detector = StallDetector(self.pending[-1], action, first_epoch=self.config.epochs)
+        message = detector.message(self.records)
+        if message is None or action == "report":
             return False
-        if self.config.on_stall == "stop":
+        if action == "stop":
             raise TrainingError(message)
         print(message, file=sys.stderr)  # noqa: T201
         return True

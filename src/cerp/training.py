@@ -151,7 +151,7 @@ class Loop:
             bar.advance(self._steps_done())
             while not self.finished and self.sampler.epoch < self.epochs:
                 epoch, position = self.sampler.epoch, self.sampler.step
-                self._step(self.sampler.next_batch(), epoch, position)
+                self.take_step(self.sampler.next_batch(), epoch, position)
                 if self.sampler.epoch > epoch:
                     self._end_epoch(epoch)
                 bar.advance(1, self._note())
@@ -166,7 +166,8 @@ class Loop:
     def _steps_done(self) -> int:
         return self.sampler.epoch * len(self.sampler) + self.sampler.step
 
-    def _step(self, batch: Batch, epoch: int, position: int) -> None:
+    def take_step(self, batch: Batch, epoch: int, position: int) -> None:
+        """One optimizer step, with what the stage does around it."""
         step = epoch * len(self.sampler) + position
         self.hooks.before_step(step)
         self._set_rates(step)
