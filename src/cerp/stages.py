@@ -266,9 +266,7 @@ class ScheduledPruning(PruningHooks):
 
     def threshold_optimizer(self, threshold: nn.Parameter) -> torch.optim.Optimizer:
         """Adam without decay: the shift does the pruning, the gradient does the choosing."""
-        return torch.optim.Adam(
-            [threshold], lr=self.config.threshold_learning_rate, fused=threshold.is_cuda
-        )
+        return torch.optim.Adam([threshold], lr=self.config.threshold_learning_rate, fused=True)
 
     def before_step(self, step: int) -> None:
         """Shift the thresholds to where the curve is."""
@@ -327,7 +325,7 @@ def _optimizer(
         parameters,
         lr=config.learning_rate,
         weight_decay=config.weight_decay,
-        fused=parameters[0].is_cuda,
+        fused=True,
     )
 
 
