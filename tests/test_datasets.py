@@ -227,3 +227,28 @@ def test_gowalla_is_the_split_of_the_paper(shared_data):
     splits = load("gowalla")
     assert splits.num_entities == 70_839
     assert len(splits.train_and_valid) + len(splits.test) == 1_027_370
+
+
+def test_three_tables_are_a_ready_made_split(tmp_path: Path):
+    (tmp_path / "train.csv").write_text("user,item\nann,x\nann,y\nbob,x\n")
+    (tmp_path / "valid.csv").write_text("user,item\nann,z\nbob,y\n")
+    (tmp_path / "test.csv").write_text("user,item\nbob,z\ncid,x\n")
+    splits = load(tmp_path)
+    assert [len(splits.part(name)) for name in ("train", "valid", "test")] == [3, 2, 2]
+    assert splits.users.values.tolist() == ["ann", "bob", "cid"]
+    assert splits.protocol == {"name": "ready-made"}
+
+
+def test_two_tables_get_a_validation_part(tmp_path: Path):
+    rows = "".join(f"{user},{item}\n" for user in range(5) for item in range(20))
+    (tmp_path / "train.csv").write_text("user,item\n" + rows)
+    (tmp_path / "test.csv").write_text("user,item\n0,20\n1,21\n")
+    splits = load(tmp_path, seed=2)
+    assert (len(splits.train), len(splits.valid)) == (90, 10)
+
+
+def test_two_candidates_for_a_part_are_a_question(tmp_path: Path):
+    for name in ("train.csv", "train.tsv", "test.csv"):
+        (tmp_path / name).write_text("user,item\n1,2\n2,1\n")
+    with pytest.raises(DataError, match=r"both train\.csv and train\.tsv could be the train part"):
+        load(tmp_path)

@@ -39,15 +39,21 @@ def written(folder: Path, name: str, content: str | bytes) -> Path:
         ("alone\nalone\n", "line 1 has a single column"),
         (
             "who,what\n1,5\n2,6\n",
-            "recognised as the user; .* 'who', 'what'; pass user=",
+            "recognised as the user; .* 'who', 'what'; choose one with user=",
         ),
-        ("user,what\n1,5\n2,6\n", "recognised as the item; .* 'user', 'what'; pass item="),
+        (
+            "user,what\n1,5\n2,6\n",
+            "recognised as the item; .* 'user', 'what'; choose one with item=",
+        ),
         ("user,track_id,artist_id\n1,5,7\n2,6,8\n", "'track_id' and 'artist_id' could each be"),
-        ("ann,x\nbob,y\n", r"cannot tell whether line 1 is a header \(ann, x\); pass header="),
+        (
+            "ann,x\nbob,y\n",
+            r"cannot tell whether line 1 is a header \(ann, x\); say so with header=",
+        ),
         ("user,item\n1,5\n,6\n", "line 3: the user id is missing"),
         ("user,item\n1,5\n\n2,\n", "line 4: the item id is missing"),
         ('user,item\n"1\n1",5\n"",6\n', "line 4: the user id is missing"),
-        ("user,item\n1,5\n-2,6\n", 'line 3: user id -2 is negative; pass ids="string"'),
+        ("user,item\n1,5\n-2,6\n", 'line 3: user id -2 is negative; ids="string"'),
         ("user,item\n1,5\n2,9223372036854775808\n", "line 3: item id 9223372036854775808 does not"),
         (f"user,item\n1,5\n2,{'9' * 5000}\n", "line 3: item id 9+ does not fit into 64 bits"),
         ("user,item\n1,5\n2,6,7\n", "line 3: 3 columns, where 2 are expected"),
@@ -136,7 +142,7 @@ def test_unusable_json_lines_are_refused(tmp_path: Path, content: str, message: 
         ({"user": [1, None], "item": [5, 6]}, "row 2: the user id is missing"),
         ({"user": [1, -2], "item": [5, 6]}, "row 2: user id -2 is negative"),
         ({"user": [1, 2**63], "item": [5, 6]}, "row 2: user id 9223372036854775808 does not fit"),
-        ({"who": [1, 2], "what": [5, 6]}, "the columns are 'who', 'what'; pass user="),
+        ({"who": [1, 2], "what": [5, 6]}, "the columns are 'who', 'what'; choose one with user="),
     ],
 )
 def test_unusable_parquet_is_refused(
@@ -178,14 +184,16 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_ambiguous_txt_asks_for_the_format(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r'every line has 3 columns.* pass format="csv" or'):
+    with pytest.raises(
+        DataError, match=r'every line has 3 columns.* say which with format="csv" or'
+    ):
         read(written(tmp_path, "a.txt", "1 5 9\n2 6 9\n"))
 
 
 def test_paths_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"missing\.csv: no such file or folder"):
         read(tmp_path / "missing.csv")
-    with pytest.raises(DataError, match=r"the suffix '\.xls' says nothing .* pass format="):
+    with pytest.raises(DataError, match=r"the suffix '\.xls' says nothing .* say it with format="):
         read(written(tmp_path, "a.xls", GOOD))
     with pytest.raises(DataError, match="nothing in this folder is usable"):
         read(tmp_path)

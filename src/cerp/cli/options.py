@@ -24,9 +24,10 @@ def load_splits(
         typer.Argument(
             metavar="DATA",
             show_default=False,
-            help="A data set by name (synthetic, gowalla, yelp2020), a folder with train.txt, "
-            "test.txt and optionally valid.txt, or an interactions file: CSV/TSV, Parquet, "
-            "JSON lines, LightGCN text, RecBole .inter.",
+            help="A data set by name (synthetic, gowalla, yelp2020), an interactions file "
+            "(CSV/TSV, Parquet, JSON lines, LightGCN text, RecBole .inter), or a ready-made "
+            "split: a folder with train, test and optionally valid, as .txt (LightGCN text), "
+            ".csv, .parquet and so on.",
         ),
     ],
     protocol: Annotated[Protocol, typer.Option(help="How to split a file.")] = "random",
@@ -37,6 +38,7 @@ def load_splits(
     item: Annotated[str | None, typer.Option(help="Column of item ids.")] = None,
     rating: Annotated[str | None, typer.Option(help="Column of ratings.")] = None,
     time: Annotated[str | None, typer.Option(help="Column of times.")] = None,
+    no_time: Annotated[bool, typer.Option("--no-time", help="Read without times.")] = False,
     min_rating: Annotated[
         float | None, typer.Option(help="Keep only rows with at least this rating.")
     ] = None,
@@ -66,7 +68,7 @@ def load_splits(
         user=_column(user),
         item=_column(item),
         rating=_column(rating),
-        time=_column(time),
+        time=False if no_time else _column(time),
         min_rating=min_rating,
         k_core=k_core,
         format=format,

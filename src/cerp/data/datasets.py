@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from cerp.data.download import download
-from cerp.data.splits import Splits
+from cerp.data.readers import SUFFIXES, read
+from cerp.data.splits import PARTS, Splits
 from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError, DataError, DownloadError
 
 SPLIT_FILES = ("train.txt", "test.txt")
+SPLIT = "is split already"
 
 
 @dataclass(frozen=True)
@@ -102,10 +104,11 @@ def load(
 ) -> Splits:
     """Splits of a data set by name, of a split folder, or of any file that `cerp.read` takes.
 
-    A ready-made split stays as it is; where it has no validation part, one is
-    carved out of training by the seed. Anything else is read with the options
-    (None: not given) and split by protocol and seed. A string is looked up as
-    a name first; a path is always a path.
+    A ready-made split (a folder with train, test and perhaps valid, as LightGCN
+    text or as tables such as train.csv) stays as it is; where it has no
+    validation part, one is carved out of training by the seed. Anything else is
+    read with the options (None: not given) and split by protocol and seed. A
+    string is looked up as a name first; a path is always a path.
     """
     options = {key: value for key, value in read_options.items() if value is not None}
     if source == "synthetic":
@@ -113,13 +116,18 @@ def load(
         return synthetic().split(protocol, seed=seed)
     published = SOURCES.get(source) if isinstance(source, str) else None
     path = fetch(str(source)) if published else _located(source)
-    if not _is_split(path):
-        from cerp.data.readers import read
-
+    tables = _part_tables(path)
+    if not _is_split(path) and not tables:
         return read(path, **options).split(protocol, seed=seed)
     if protocol != "random":
         options["protocol"] = protocol
-    _refuse(options, path, "is split already")
+    if tables:
+        _refuse(
+            {key: options[key] for key in ("protocol", "k_core") if key in options}, path, SPLIT
+        )
+        parts = {name: read(file, **options) for name, file in tables.items()}
+        return Splits.of_parts(parts["train"], parts.get("valid"), parts["test"], seed=seed)
+    _refuse(options, path, SPLIT)
     splits = Splits.load(path, seed=seed)
     if published and (difference := published.difference(splits)):
         raise DataError(
@@ -221,6 +229,23 @@ def _located(source: str | os.PathLike[str]) -> Path:
 
 def _is_split(path: Path) -> bool:
     return all((path / file).is_file() for file in SPLIT_FILES)
+
+
+def _part_tables(path: Path) -> dict[str, Path]:
+    """The tables train, test and perhaps valid in a folder, such as train.csv; else nothing."""
+    if not path.is_dir() or _is_split(path):
+        return {}
+    found: dict[str, Path] = {}
+    for file in sorted(path.iterdir()):
+        name, _, suffixes = file.name.partition(".")
+        if name not in PARTS or f".{suffixes.removesuffix('.gz')}" not in SUFFIXES:
+            continue
+        if name in found:
+            raise DataError(
+                f"{path}: both {found[name].name} and {file.name} could be the {name} part"
+            )
+        found[name] = file
+    return found if {"train", "test"} <= found.keys() else {}
 
 
 def _refuse(options: Mapping[str, Any], what: str | os.PathLike[str], why: str) -> None:

@@ -195,7 +195,7 @@ def _format_of_name(path: Path) -> Format | None:
     if suffix not in SUFFIXES:
         raise DataError(
             f"{path}: the suffix {suffix!r} says nothing about the format; "
-            f"pass format= (one of {', '.join(get_args(Format))})"
+            f"say it with format= (--format): one of {', '.join(get_args(Format))}"
         )
     return SUFFIXES[suffix]
 
@@ -211,7 +211,7 @@ def _format_of_text(head: str, path: Path) -> Format:
     if widths in ({3}, {4}):
         raise DataError(
             f"{path}: every line has {widths.pop()} columns: either 'user item rating' or "
-            'LightGCN\'s \'user item item\'; pass format="csv" or format="lightgcn"'
+            'LightGCN\'s \'user item item\'; say which with format="csv" or "lightgcn" (--format)'
         )
     # With two columns both formats mean the same; with one, the error names it.
     return "csv" if widths <= {1} or widths == {2} else "lightgcn"

@@ -123,13 +123,18 @@ class Splits:
 
     @classmethod
     def of_parts(
-        cls, train: Interactions, valid: Interactions, test: Interactions, **protocol: Any
+        cls, train: Interactions, valid: Interactions | None, test: Interactions, *, seed: int = 0
     ) -> Splits:
         """A ready-made split: parts that were numbered apart get one id space.
 
         Integer ids are numbered numerically over the union; strings by first
-        appearance in train, then valid, then test.
+        appearance in train, then valid, then test. Without a validation part,
+        one is carved out of training by the seed.
         """
+        protocol: dict[str, Any] = {"name": "ready-made"}
+        if valid is None:
+            train, valid = _carve_validation(train, np.random.default_rng(seed))
+            protocol = {"name": "ready-made, validation carved", "seed": seed}
         parts = (train, valid, test)
         users, user_maps = _union([part.users for part in parts], "user")
         items, item_maps = _union([part.items for part in parts], "item")
@@ -139,7 +144,7 @@ class Splits:
             )
             for part, user_map, item_map in zip(parts, user_maps, item_maps, strict=True)
         )
-        return cls(train, valid, test, protocol=protocol or {"name": "ready-made"})
+        return cls(train, valid, test, protocol=protocol)
 
     def meta(self) -> dict[str, Any]:
         """Sizes and fingerprints, as written to ``meta.json``."""
@@ -202,13 +207,7 @@ class Splits:
         parts = {}
         for name, (user, item, lines) in parsed.items():
             parts[name] = _coded(user, item, lines, users, items, root / f"{name}.txt")
-        if "valid" in parts:
-            splits = cls.of_parts(parts["train"], parts["valid"], parts["test"])
-        else:
-            train, valid = _carve_validation(parts["train"], np.random.default_rng(seed))
-            splits = cls.of_parts(
-                train, valid, parts["test"], name="ready-made, validation carved", seed=seed
-            )
+        splits = cls.of_parts(parts["train"], parts.get("valid"), parts["test"], seed=seed)
         splits._check_against(meta, root)
         if "protocol" in meta:
             splits = cls(splits.train, splits.valid, splits.test, protocol=meta["protocol"])

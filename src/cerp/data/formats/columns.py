@@ -110,7 +110,7 @@ def choose(
         if rating is None:
             raise ConfigError(
                 f"{source}: min_rating needs a rating column; the columns are "
-                f"{finder.present}; pass rating="
+                f"{finder.present}; name it with rating= (--rating)"
             )
     if wanted.time is not False:
         time = finder.optional("time", wanted.time, TIME_NAMES, taken={user, item, rating})
@@ -121,7 +121,7 @@ def unreadable_time(origin: Origin, row: int, value: object) -> DataError:
     """The error for a time that is missing or of another kind than the rest."""
     return DataError(
         f"{origin.at(row)}: the time {value!r} cannot be read; times are all whole numbers, all "
-        "seconds with a fraction, or all ISO 8601; pass time=False to read without times"
+        "seconds with a fraction, or all ISO 8601; time=False (--no-time) reads without times"
     )
 
 
@@ -154,7 +154,7 @@ class _Finder:
         if found is None:
             raise DataError(
                 f"{self.source}: no column is recognised as the {role}; the columns are "
-                f"{self.present}; pass {role}= to choose one"
+                f"{self.present}; choose one with {role}= (--{role})"
             )
         return found
 
@@ -192,7 +192,8 @@ class _Finder:
             if len(matches) > 1:
                 several = " and ".join(repr(self.columns[k]) for k in matches)
                 raise DataError(
-                    f"{self.source}: {several} could each be the {role}; pass {role}= to choose one"
+                    f"{self.source}: {several} could each be the {role}; "
+                    f"choose one with {role}= (--{role})"
                 )
             if matches:
                 return matches[0]

@@ -22,7 +22,7 @@ CANONICAL_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 LARGEST_ID = np.iinfo(np.int64).max
 LONG_INTEGER = 40
 """So many characters never fit into int64."""
-KEEP_AS_TEXT = 'pass ids="string" to keep such ids as text'
+KEEP_AS_TEXT = 'ids="string" (--string-ids) keeps such ids as text'
 
 
 @dataclass(frozen=True)
