@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cerp.data.interactions import Int32Array, Int64Array, Interactions
+from cerp.data.mixing import mixed
 from cerp.errors import ConfigError, MissingExtra
 
 SPECTRAL_DIMENSIONS = 64
@@ -70,12 +71,12 @@ def canonical(train: Interactions) -> Int64Array:
         item, minlength=_count(train)
     )
     is_item = np.arange(_count(train)) >= train.num_users
-    color = _mix(degrees.astype(np.uint64) * np.uint64(2) + is_item.astype(np.uint64))
+    color = mixed(degrees.astype(np.uint64) * np.uint64(2) + is_item.astype(np.uint64))
     for _ in range(4):
         heard = np.zeros_like(color)
         np.add.at(heard, user, color[item])
         np.add.at(heard, item, color[user])
-        color = _mix(color ^ _mix(heard))
+        color = mixed(color ^ mixed(heard))
     return np.lexsort((color, -degrees))
 
 
@@ -119,13 +120,6 @@ ORDERINGS: dict[str, Callable[[Interactions, int], Int64Array]] = {
 
 def _count(train: Interactions) -> int:
     return train.num_users + train.num_items
-
-
-def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """SplitMix64's finaliser: a bijection of 64-bit words that scatters close values."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
 
 
 def _spectral_points(adjacency: Any, rng: np.random.Generator) -> npt.NDArray[np.float32]:
