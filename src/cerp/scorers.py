@@ -41,7 +41,8 @@ class Random:
         """Uniform scores in [0, 1): a hash of seed, user and item, to 24 bits."""
         own = users.astype(np.uint64)
         own += np.uint64(self.seed << 32)
-        words = mixed(mixed(own)[:, None] + np.arange(self.num_items, dtype=np.uint64))
+        items = np.arange(self.num_items, dtype=np.uint64)
+        words = mixed(np.add(mixed(own)[:, None], items, dtype=np.uint64))
         return (words >> np.uint64(40)).astype(np.float32) * np.float32(2**-24)
 
 
