@@ -104,3 +104,15 @@ def test_the_items_of_lastfm_leak_and_its_users_do_not(
     assert report.item_window.native == pytest.approx(0.0224, abs=5e-5)
     assert report.item_window.leaks
     assert not report.user_window.leaks
+
+
+@pytest.mark.parametrize(("native", "leaks"), [(0.0151, True), (0.0149, False)])
+def test_a_leak_is_more_than_twice_the_shuffled_score_and_a_margin(native: float, leaks: bool):
+    # 2 * .005 + .005 = .015, the margin being larger than three standard errors.
+    assert WindowScores(native, shuffled=0.005, standard_error=0.001).leaks == leaks
+
+
+def test_on_few_users_the_margin_is_three_standard_errors():
+    # 2 * .005 + 3 * .01 = .04
+    assert not WindowScores(0.039, shuffled=0.005, standard_error=0.01).leaks
+    assert WindowScores(0.041, shuffled=0.005, standard_error=0.01).leaks

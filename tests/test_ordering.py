@@ -48,12 +48,13 @@ def test_the_same_seed_gives_the_same_order(name: str):
 
 @pytest.mark.parametrize("name", SAFE)
 def test_renumbering_the_raw_ids_changes_nothing(name: str):
-    data = synthetic(150, 90, 2500)
+    # More items than the block of the subspace iteration, so that its random start matters.
+    data = synthetic(500, 400, 8000)
     rng = np.random.default_rng(1)
-    users, items = rng.permutation(150), rng.permutation(90)
+    users, items = rng.permutation(500), rng.permutation(400)
     before = order(data, name, seed=5)
     after = order(renumbered(data, users, items), name, seed=5)
-    moved = np.concatenate([after[:150][users], after[150:][items]])
+    moved = np.concatenate([after[:500][users], after[500:][items]])
     assert np.array_equal(moved, before)
 
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cerp.pruning import (
+    PENALTY_ROWS,
     jaccard,
     margin,
     pruning_penalty,
@@ -128,3 +129,17 @@ def test_jaccard_by_hand():
     assert jaccard(first, second) == 1 / 3
     assert jaccard(first, first) == 1
     assert jaccard(first & ~first, second & ~second) == 1
+
+
+def test_the_gradient_of_the_penalty_is_that_of_the_plain_formula():
+    generator = torch.Generator().manual_seed(0)
+    # More rows than are looked at together, so that the parts have to be put in their places.
+    shape = (PENALTY_ROWS + 3, 2)
+    vectors = (torch.randn(shape, generator=generator, dtype=torch.float64) / 50).requires_grad_()
+    weight = torch.rand(shape[0], generator=generator, dtype=torch.float64)
+    plain = -(torch.tanh(30 * vectors).square().sum(1) * weight).sum()
+    ours = pruning_penalty(vectors, temperature=30, weight=weight)
+    torch.testing.assert_close(ours, plain)
+    (expected,) = torch.autograd.grad(3 * plain, vectors)
+    (found,) = torch.autograd.grad(3 * ours, vectors)
+    torch.testing.assert_close(found, expected)

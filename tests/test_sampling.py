@@ -42,6 +42,12 @@ def test_two_epochs_come_in_different_order_with_other_negatives():
     assert flat(first) != flat(second)
 
 
+def test_two_steps_of_an_epoch_have_negatives_of_their_own():
+    sampler = Sampler(interactions([(0, 0), (0, 1)], 1, 1000), batch_size=1, negatives=10)
+    first, second = (sampler.batch(0, step).negatives.tolist() for step in (0, 1))
+    assert first != second
+
+
 @given(st.data())
 def test_negatives_are_never_training_positives(data: st.DataObject):
     num_users, num_items = data.draw(st.integers(1, 6)), data.draw(st.integers(2, 9))

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,12 +15,13 @@ from cerp import backbones
 from cerp.config import Config, PruneConfig, RunOptions, TrainConfig
 from cerp.data.interactions import Ids, Interactions
 from cerp.data.splits import Splits
+from cerp.embeddings.cerp import CompositionalEmbedding
 from cerp.embeddings.full import FullEmbedding
 from cerp.errors import ConfigError, TrainingError
 from cerp.fitting import FittedModel, fit, fit_all
 from cerp.recommender import Recommender
 from cerp.sampling import Batch, Sampler
-from cerp.training import EarlyStopping, Loop, Objective, StageHooks
+from cerp.training import Checkpointing, EarlyStopping, Loop, Objective, StageHooks
 from training_process import CONFIG, small_splits
 
 QUIET = RunOptions(quiet=True)
@@ -97,6 +100,44 @@ def test_the_best_epoch_is_restored():
     assert torch.equal(model.embedding.table(), seen[1])
 
 
+class Stop(Exception):
+    """Thrown where a run is to break off."""
+
+
+def test_broken_off_before_any_step_a_loop_resumes_to_the_same_end(tmp_path: Path):
+    scores = [0.1, 0.4, 0.3, 0.9, 0.5, 0.6, 0.7]
+
+    def loop(name: str, break_off_at: int | None = None) -> Loop:
+        class Hooks(StageHooks):
+            def before_step(self, step: int) -> None:
+                if step == break_off_at:
+                    raise Stop
+
+        model = mf()
+        made = loop_over(
+            model,
+            epochs=7,
+            hooks=Hooks(),
+            early_stopping=EarlyStopping(lambda: scores[len(made.history)], every=1, patience=2),
+            checkpointing=Checkpointing(tmp_path / name, "stage", seconds=0),
+        )
+        made.optimizers[0] = torch.optim.Adam(model.parameters(), lr=0.1)
+        return made
+
+    undisturbed = loop("undisturbed")
+    undisturbed.run()
+    # Epoch 4 is the best, and two epochs without a better one end the run: 6 of 2 steps each.
+    assert (undisturbed.best, len(undisturbed.history)) == ((0.9, 4), 6)
+    for step in range(1, 12):
+        with pytest.raises(Stop):
+            loop(f"at{step}", break_off_at=step).run()
+        resumed = loop(f"at{step}")
+        resumed.run()
+        assert resumed.best == undisturbed.best
+        assert resumed.history == undisturbed.history
+        assert torch.equal(resumed.model.embedding.table(), undisturbed.model.embedding.table())
+
+
 def test_cosine_ends_near_zero():
     loop = loop_over(mf(), epochs=10, cosine=True)
     loop.run()
@@ -162,6 +203,27 @@ def test_a_saved_model_holds_its_weights_and_facts(models: list[FittedModel], tm
     tensors, facts = read_checkpoint(tmp_path / "model.safetensors")
     assert torch.equal(tensors["embedding.weight"], models[0].recommender.embedding.weight)
     assert facts["test"]["ndcg@10"] == models[0].metrics["test"]["ndcg@10"]
+
+
+def test_gamma_is_halved_after_every_epoch_of_pruning(tmp_path: Path):
+    config = replace(CONFIG, prune=PruneConfig(epochs=3, gamma=0.4), train=TrainConfig(epochs=1))
+    fit_all(small_splits(), config, replace(QUIET, folder=tmp_path))
+    rows = map(json.loads, (tmp_path / "curves.jsonl").read_text().splitlines())
+    assert [row["gamma"] for row in rows if row["stage"] == "prune"] == [0.4, 0.2, 0.1]
+
+
+@pytest.mark.parametrize("rewind", ["initial", "pruned"])
+def test_training_starts_from_the_initial_or_the_pruned_values_under_the_mask(rewind: str):
+    still = TrainConfig(epochs=1, learning_rate=1e-30)
+    config = replace(CONFIG, backbone="mf", budgets=("80%",), rewind=rewind, train=still)
+    (model,) = fit_all(small_splits(), config, QUIET)
+    embedding = model.recommender.embedding
+    assert isinstance(embedding, CompositionalEmbedding)
+    first = CompositionalEmbedding(
+        200, 8, buckets=embedding.hash.buckets, generator=torch.Generator().manual_seed(config.seed)
+    )
+    is_initial = torch.equal(embedding.weight, first.weight * embedding.mask)
+    assert is_initial == (rewind == "initial")
 
 
 @settings(max_examples=8)
@@ -233,9 +295,7 @@ def test_a_full_table_is_trained_without_a_budget():
     assert model.facts["nnz"] == 1600
 
 
-def test_native_order_carries_the_leak_figures(tmp_path):
-    import json
-
+def test_native_order_carries_the_leak_figures(tmp_path: Path):
     config = replace(CONFIG, ordering="native", budgets=("80%",), train=TrainConfig(epochs=1))
     fit_all(small_splits(), config, replace(QUIET, folder=tmp_path))
     result = json.loads((tmp_path / "metrics.json").read_text())
@@ -284,6 +344,4 @@ def test_bad_configurations_are_named(build, message: str):
 
 
 def test_a_configuration_survives_json():
-    import json
-
     assert Config.from_dict(json.loads(json.dumps(CONFIG.to_dict()))) == CONFIG

@@ -313,9 +313,8 @@ def _carve_validation(
 def _drawn_per_user(
     data: Interactions, share: float, rng: np.random.Generator
 ) -> npt.NDArray[np.bool_]:
-    """A random share of each user's interactions, rounded, but never all of them."""
-    counts = np.diff(data.user_offsets)
-    wanted = np.minimum(np.floor(share * counts + 0.5).astype(np.int64), np.maximum(counts - 1, 0))
+    """A random share of each user's interactions, rounded; below a half that is never all."""
+    wanted = np.floor(share * np.diff(data.user_offsets) + 0.5).astype(np.int64)
     shuffled = np.lexsort((rng.random(len(data)), data.user))
     drawn = np.empty(len(data), dtype=bool)
     drawn[shuffled] = _rank_in_user(data) < wanted[data.user]
