@@ -60,30 +60,20 @@ def write_text(path: Path, text: str) -> None:
     scratch.replace(path)
 
 
-def pack_optimizer(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """An optimizer's state as named tensors, and the rest as facts."""
-    state = optimizer.state_dict()
-    tensors: dict[str, Tensor] = {}
-    scalars: dict[str, Any] = {}
-    for index, entries in state["state"].items():
-        for name, value in entries.items():
-            if isinstance(value, Tensor):
-                tensors[f"{index}.{name}"] = value
-            else:
-                scalars[f"{index}.{name}"] = value
-    rates = [group["lr"] for group in state["param_groups"]]
-    return tensors, {"scalars": scalars, "learning_rates": rates}
+def pack_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """What an optimizer remembers, as named tensors; its settings are the configuration's."""
+    return {
+        f"{index}.{name}": value
+        for index, entries in optimizer.state_dict()["state"].items()
+        for name, value in entries.items()
+    }
 
 
-def unpack_optimizer(
-    optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], facts: dict[str, Any]
-) -> None:
+def unpack_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
     """Bring an optimizer over the same parameters back to a packed state."""
-    state: dict[int, dict[str, Any]] = {}
-    for key, value in {**tensors, **facts["scalars"]}.items():
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
         index, _, name = key.partition(".")
         state.setdefault(int(index), {})[name] = value
     groups = optimizer.state_dict()["param_groups"]
-    for group, rate in zip(groups, facts["learning_rates"], strict=True):
-        group["lr"] = rate
     optimizer.load_state_dict({"state": state, "param_groups": groups})

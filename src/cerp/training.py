@@ -255,7 +255,6 @@ class Loop:
     def _save(self) -> None:
         if self.checkpointing is None or self.rank > 0:
             return
-        packed = [pack_optimizer(optimizer) for optimizer in self.optimizers]
         hook_tensors, hook_facts = self.hooks.state()
         tensors = {
             **_prefixed("model", self.model.state_dict()),
@@ -263,12 +262,11 @@ class Loop:
             **_prefixed("hooks", hook_tensors),
             "losses": self.losses,
         }
-        for index, (state, _) in enumerate(packed):
-            tensors |= _prefixed(f"optimizer{index}", state)
+        for index, optimizer in enumerate(self.optimizers):
+            tensors |= _prefixed(f"optimizer{index}", pack_optimizer(optimizer))
         facts = {
             "stage": self.checkpointing.stage,
             "sampler": self.sampler.state_dict(),
-            "optimizers": [facts for _, facts in packed],
             "hooks": hook_facts,
             "history": self.history,
             "best": self.best if self.best_weights else None,
@@ -288,9 +286,7 @@ class Loop:
         self.hooks.load_state(_part(tensors, "hooks"), facts["hooks"])
         self.model.load_state_dict(_part(tensors, "model"))
         for index, optimizer in enumerate(self.optimizers):
-            unpack_optimizer(
-                optimizer, _part(tensors, f"optimizer{index}"), facts["optimizers"][index]
-            )
+            unpack_optimizer(optimizer, _part(tensors, f"optimizer{index}"))
         self.sampler.load_state_dict(facts["sampler"])
         self.losses = tensors["losses"]
         self.history, self.stale = facts["history"], facts["stale"]
