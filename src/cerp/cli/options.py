@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from cerp.data.datasets import load
+from cerp.data.protocols import Protocol
 from cerp.data.readers import Format
-from cerp.data.splits import Protocol, Splits
+from cerp.data.splits import Splits
 from cerp.errors import MissingExtra
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]

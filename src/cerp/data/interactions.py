@@ -323,7 +323,7 @@ class Interactions:
         )
 
     def split(self, protocol: str = "random", *, seed: int = 0) -> Splits:
-        """Train, validation and test parts; see `cerp.data.splits` for the protocols."""
+        """Train, validation and test parts; see `cerp.data.protocols`."""
         from cerp.data.splits import split
 
         return split(self, protocol, seed=seed)

@@ -21,15 +21,11 @@ import numpy.typing as npt
 
 from cerp.data.formats import lightgcn_text
 from cerp.data.interactions import Id, Ids, Interactions
+from cerp.data.protocols import VALID_SHARE, cut, drawn_per_user
 from cerp.errors import ConfigError, DataError
 
-Protocol = Literal["random", "leave-last-out", "time"]
 Part = Literal["train", "valid", "test"]
 PARTS: tuple[Part, ...] = get_args(Part)
-
-TEST_SHARE = 0.2
-VALID_SHARE = 0.1
-"""Of what is left for training after the test part is taken (the paper's protocol)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +129,8 @@ class Splits:
         """
         protocol: dict[str, Any] = {"name": "ready-made"}
         if valid is None:
-            train, valid = _carve_validation(train, np.random.default_rng(seed))
+            carved = drawn_per_user(train, VALID_SHARE, np.random.default_rng(seed))
+            train, valid = train.subset(~carved), train.subset(carved)
             protocol = {"name": "ready-made, validation carved", "seed": seed}
         parts = (train, valid, test)
         users, user_maps = _union([part.users for part in parts], "user")
@@ -252,27 +249,10 @@ class Splits:
 
 
 def split(data: Interactions, protocol: str = "random", *, seed: int = 0) -> Splits:
-    """Cut interactions into train, valid and test.
-
-    - ``random``: of each user's items, 20% are test, and 10% of the rest validation.
-    - ``leave-last-out``: each user's last item is test, the one before validation.
-    - ``time``: the latest 20% of all interactions are test, the latest 10% of the
-      rest validation; equal times stay together on the later side.
-
-    With the first two every user keeps at least one training item.
-    """
-    if protocol == "random":
-        return _random(data, seed)
-    if protocol not in get_args(Protocol):
-        raise ConfigError(
-            f"unknown split protocol {protocol!r}; choose one of {', '.join(get_args(Protocol))}"
-        )
-    if data.time is None:
-        raise ConfigError(f"the protocol {protocol!r} needs times, and this data has none")
-    return (
-        _leave_last_out(data, data.time)
-        if protocol == "leave-last-out"
-        else _by_time(data, data.time)
+    """Cut interactions into train, valid and test; see `cerp.data.protocols`."""
+    valid, test, facts = cut(data, protocol, seed)
+    return Splits(
+        data.subset(~valid & ~test), data.subset(valid), data.subset(test), protocol=facts
     )
 
 
@@ -283,84 +263,6 @@ def merge(first: Interactions, second: Interactions) -> Interactions:
         np.concatenate([first.item, second.item]),
         users=first.users,
         items=first.items,
-    )
-
-
-def _random(data: Interactions, seed: int) -> Splits:
-    rng = np.random.default_rng(seed)
-    is_test = _drawn_per_user(data, TEST_SHARE, rng)
-    train, valid = _carve_validation(data.subset(~is_test), rng)
-    return Splits(
-        train,
-        valid,
-        data.subset(is_test),
-        protocol={
-            "name": "random",
-            "seed": seed,
-            "test_share": TEST_SHARE,
-            "valid_share": VALID_SHARE,
-        },
-    )
-
-
-def _carve_validation(
-    train: Interactions, rng: np.random.Generator
-) -> tuple[Interactions, Interactions]:
-    is_valid = _drawn_per_user(train, VALID_SHARE, rng)
-    return train.subset(~is_valid), train.subset(is_valid)
-
-
-def _drawn_per_user(
-    data: Interactions, share: float, rng: np.random.Generator
-) -> npt.NDArray[np.bool_]:
-    """A random share of each user's interactions, rounded; below a half that is never all."""
-    wanted = np.floor(share * np.diff(data.user_offsets) + 0.5).astype(np.int64)
-    shuffled = np.lexsort((rng.random(len(data)), data.user))
-    drawn = np.empty(len(data), dtype=bool)
-    drawn[shuffled] = _rank_in_user(data) < wanted[data.user]
-    return drawn
-
-
-def _rank_in_user(data: Interactions) -> npt.NDArray[np.int64]:
-    """0, 1, 2, ... within each user, for rows sorted by user."""
-    return np.arange(len(data)) - data.user_offsets[data.user]
-
-
-def _leave_last_out(data: Interactions, time: npt.NDArray[np.int64]) -> Splits:
-    counts = np.diff(data.user_offsets)[data.user]
-    by_time = np.lexsort((data.item, time, data.user))
-    from_last = np.empty(len(data), dtype=np.int64)
-    from_last[by_time] = counts - 1 - _rank_in_user(data)
-    is_test = (from_last == 0) & (counts >= 2)
-    is_valid = (from_last == 1) & (counts >= 3)
-    return Splits(
-        data.subset(~is_test & ~is_valid),
-        data.subset(is_valid),
-        data.subset(is_test),
-        protocol={"name": "leave-last-out"},
-    )
-
-
-def _by_time(data: Interactions, time: npt.NDArray[np.int64]) -> Splits:
-    ordered = np.sort(time)
-    test_from = ordered[int(len(ordered) * (1 - TEST_SHARE))]
-    before = ordered[ordered < test_from]
-    if not before.size:
-        raise DataError("a time split needs different times; too many interactions share one")
-    valid_from = before[int(len(before) * (1 - VALID_SHARE))]
-    is_test = time >= test_from
-    is_valid = ~is_test & (time >= valid_from)
-    return Splits(
-        data.subset(~is_test & ~is_valid),
-        data.subset(is_valid),
-        data.subset(is_test),
-        protocol={
-            "name": "time",
-            "test_share": TEST_SHARE,
-            "valid_share": VALID_SHARE,
-            "valid_from": int(valid_from),
-            "test_from": int(test_from),
-        },
     )
 
 
