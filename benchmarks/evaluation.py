@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from machine import RESULTS, machine, peak_memory, write_figures
 
-from cerp.data.interactions import Int32Array
+from cerp.data.ids import Int32Array
 from cerp.data.splits import Splits
 from cerp.evaluation import DEFAULT_MEMORY, evaluate
 

@@ -20,7 +20,8 @@ from machine import RESULTS, machine, peak_memory, write_figures
 from cerp import backbones
 from cerp.budget import Budget, bucket_count
 from cerp.config import PruneConfig
-from cerp.data.interactions import Ids, Interactions
+from cerp.data.ids import Ids
+from cerp.data.interactions import Interactions
 from cerp.embeddings.cerp import CompositionalEmbedding
 from cerp.recommender import Recommender
 from cerp.sampling import Sampler

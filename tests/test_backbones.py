@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from cerp import backbones
 from cerp.backbones import Backbone, BatchOutput, TorchScorer, mlp
 from cerp.backbones import base as registry
-from cerp.data.interactions import Ids, Int32Array, Interactions
+from cerp.data.ids import Ids, Int32Array
+from cerp.data.interactions import Interactions
 from cerp.embeddings.base import Embedding
 from cerp.embeddings.full import FullEmbedding
 from cerp.errors import ConfigError

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cerp.data.interactions import Ids, Interactions
+from cerp.data.ids import Ids
+from cerp.data.interactions import Interactions
 from cerp.data.ordering import ORDERINGS, order
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic

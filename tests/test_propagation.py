@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cerp.backbones.propagation import Graph
-from cerp.data.interactions import Ids, Interactions
+from cerp.data.ids import Ids
+from cerp.data.interactions import Interactions
 
 NUM_USERS, NUM_ITEMS = 7, 9
 CELLS = [(u, i) for u in range(NUM_USERS) for i in range(NUM_ITEMS)]

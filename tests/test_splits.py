@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cerp.data.interactions import Ids, Interactions
+from cerp.data.ids import Ids
+from cerp.data.interactions import Interactions
 from cerp.data.splits import PARTS, Splits, split
 from cerp.errors import ConfigError, DataError
 

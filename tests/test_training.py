@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from cerp import backbones
 from cerp.config import Config, PruneConfig, RunOptions, TrainConfig
-from cerp.data.interactions import Ids, Interactions
+from cerp.data.ids import Ids
+from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.embeddings.cerp import CompositionalEmbedding
 from cerp.embeddings.full import FullEmbedding

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from cerp.data.interactions import Int32Array, Int64Array, Interactions
+from cerp.data.ids import Int32Array, Int64Array
+from cerp.data.interactions import Interactions
 from cerp.data.splits import Part, Splits
 from cerp.errors import ConfigError, DataError, ScoreError
 from cerp.ranking import exclude, top_k

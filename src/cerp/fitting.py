@@ -21,7 +21,7 @@ from cerp._version import __version__
 from cerp.budget import Budget, bucket_count
 from cerp.checkpoint import read_checkpoint, write_checkpoint, write_json, write_text
 from cerp.config import Config, Rewind, RunOptions, differences
-from cerp.data.interactions import Id, Int32Array
+from cerp.data.ids import Id, Int32Array
 from cerp.data.ordering import order
 from cerp.data.splits import PARTS, Part, Splits
 from cerp.distributed import rank

@@ -15,7 +15,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from cerp.data.interactions import Ids, Interactions
+from cerp.data.ids import Ids
+from cerp.data.interactions import Interactions
 from cerp.data.splits import Part, Splits
 from cerp.errors import ConfigError
 from cerp.evaluation import Metrics, evaluate

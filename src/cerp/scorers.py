@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from cerp.data.interactions import Int32Array, Interactions
+from cerp.data.ids import Int32Array
+from cerp.data.interactions import Interactions
 from cerp.data.mixing import mixed
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
-from cerp.data.interactions import Int32Array, Interactions
+from cerp.data.ids import Int32Array
+from cerp.data.interactions import Interactions
 from cerp.embeddings.base import Embedding
 from cerp.errors import ConfigError
 

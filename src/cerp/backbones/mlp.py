@@ -9,7 +9,8 @@ import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor, nn
 
 from cerp.backbones.base import Backbone, BatchOutput, gathered_weights, register, user_codes
-from cerp.data.interactions import Int32Array, Interactions
+from cerp.data.ids import Int32Array
+from cerp.data.interactions import Interactions
 from cerp.embeddings.base import Embedding
 from cerp.errors import ConfigError
 

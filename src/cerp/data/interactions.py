@@ -8,7 +8,7 @@ side, so that whatever leaves the library speaks the caller's language.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,113 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from cerp.data.ids import Id, Ids, Int32Array, Int64Array, id_column
 from cerp.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from cerp.data.splits import Splits
-
-Int32Array = npt.NDArray[np.int32]
-Int64Array = npt.NDArray[np.int64]
-Id = int | str
-"""An original id, as the caller's data has it."""
-
-MAX_ENTITIES = 2**31 - 1
-"""Codes are int32."""
-
-
-class Ids:
-    """The original ids of one side, in native order; position is the code.
-
-    Integer ids are held as int64, strings as Python strings. Equal ids are
-    refused: they would make one entity two.
-    """
-
-    __slots__ = ("__dict__", "values")
-
-    values: npt.NDArray[Any]
-
-    def __init__(self, values: npt.ArrayLike) -> None:
-        array = np.asarray(values)
-        if array.ndim != 1:
-            raise DataError(f"ids must be one-dimensional, got shape {array.shape}")
-        if array.dtype.kind in "iu":
-            array = array.astype(np.int64)
-        elif array.dtype.kind in "UOT":
-            if set(map(type, array.tolist())) != {str}:
-                array = np.array([str(value) for value in array], dtype=object)
-            array = array.astype(object)
-        elif array.size:
-            raise DataError(f"ids must be integers or strings, got {array.dtype}")
-        if len(array) > MAX_ENTITIES:
-            raise DataError(f"{len(array):,} ids; at most {MAX_ENTITIES:,} fit into int32")
-        array.flags.writeable = False
-        self.values = array
-
-    @classmethod
-    def range(cls, count: int) -> Ids:
-        """The ids 0, 1, ..., count-1, for data that is numbered already."""
-        return cls(np.arange(count, dtype=np.int64))
-
-    @classmethod
-    def in_native_order(cls, values: npt.ArrayLike) -> tuple[Ids, Int32Array]:
-        """The distinct ids of a column in native order, and the column as codes."""
-        array = np.asarray(values)
-        if array.dtype.kind in "iu":
-            distinct, inverse = np.unique(array, return_inverse=True)
-            return cls(distinct), inverse.astype(np.int32)
-        position: dict[str, int] = {}
-        codes: Int32Array = np.fromiter(
-            (position.setdefault(value, len(position)) for value in array.tolist()),
-            dtype=np.int32,
-            count=len(array),
-        )
-        return cls(np.array(list(position), dtype=object)), codes
-
-    @property
-    def are_integers(self) -> bool:
-        """Whether the original ids are integers (otherwise they are strings)."""
-        return self.values.dtype.kind == "i"
-
-    @property
-    def is_range(self) -> bool:
-        """Whether the ids are exactly 0..n-1, so that no map needs to be stored."""
-        return self.are_integers and np.array_equal(self.values, np.arange(len(self.values)))
-
-    @cached_property
-    def _position(self) -> dict[Id, int]:
-        position = {value: code for code, value in enumerate(self.values.tolist())}
-        if len(position) != len(self.values):
-            raise DataError("the ids are not distinct")
-        return position
-
-    def encode(self, ids: Iterable[Id], *, what: str = "id") -> Int32Array:
-        """Codes of original ids; an unknown id is an error that names it."""
-        asked = list(ids)
-        try:
-            return np.array([self._position[value] for value in asked], dtype=np.int32)
-        except KeyError as error:
-            unknown = error.args[0]
-            hint = ""
-            if isinstance(unknown, str) == self.are_integers:
-                kind = "integers" if self.are_integers else "strings"
-                hint = f" (ids here are {kind}; {unknown!r} is a {type(unknown).__name__})"
-            raise DataError(f"unknown {what} {unknown!r}{hint}") from None
-
-    def decode(self, codes: npt.ArrayLike) -> list[Id]:
-        """Original ids of codes."""
-        return self.values[np.asarray(codes)].tolist()  # type: ignore[no-any-return]
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Ids) and np.array_equal(self.values, other.values)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        kind = "integer" if self.are_integers else "string"
-        return f"Ids({len(self):,} {kind}s)"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -213,8 +111,8 @@ class Interactions:
         time: npt.ArrayLike | None = None,
     ) -> Interactions:
         """Interactions from two columns of original ids (integers or strings)."""
-        users, user_codes = Ids.in_native_order(_id_column(user, "user"))
-        items, item_codes = Ids.in_native_order(_id_column(item, "item"))
+        users, user_codes = Ids.in_native_order(id_column(user, "user"))
+        items, item_codes = Ids.in_native_order(id_column(item, "item"))
         return cls.from_codes(user_codes, item_codes, users=users, items=items, time=time)
 
     @classmethod
@@ -349,49 +247,4 @@ def _sorted_with_order(key: Int64Array, *, largest: int) -> tuple[Int64Array, In
 
 def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     array.flags.writeable = False
-    return array
-
-
-def _id_column(column: npt.ArrayLike | Sequence[Id], name: str) -> npt.NDArray[Any]:
-    """A column of ids as an int64 or object array; anything else is refused by name."""
-    array = np.asarray(column)
-    if array.dtype.kind in "iu":
-        if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
-            raise DataError(
-                f"{name} id {array.max()} does not fit into 64 bits; "
-                "convert the column to strings to keep it"
-            )
-        if array.size and array.min() < 0:
-            row = int(np.argmax(array < 0))
-            raise DataError(
-                f"{name} id {array[row]} in row {row + 1} is negative; "
-                "integer ids start at 0 (convert the column to strings to keep it)"
-            )
-        return array.astype(np.int64)
-    if array.dtype.kind == "U" and not isinstance(column, np.ndarray):
-        # np.asarray turns [1, "a"] into strings without a word: look at the originals.
-        array = np.array(list(column), dtype=object)  # type: ignore[arg-type]
-    if array.dtype.kind in "UT":
-        array = array.astype(object)
-    if array.dtype.kind != "O":
-        raise DataError(
-            f"{name} ids are {array.dtype}; ids must be integers or strings "
-            "(convert the column first)"
-        )
-    kinds = {type(value) for value in array.tolist()}
-    if kinds <= {int}:
-        try:
-            return _id_column(array.astype(np.int64), name)
-        except OverflowError:
-            raise DataError(
-                f"a {name} id does not fit into 64 bits; convert the column to strings to keep it"
-            ) from None
-    for row, value in enumerate(array.tolist(), start=1):
-        if value is None or value != value or value == "":
-            raise DataError(f"{name} id in row {row} is missing")
-        if not isinstance(value, str):
-            raise DataError(
-                f"{name} ids mix types: row {row} holds {value!r} ({type(value).__name__}); "
-                "convert the column to strings"
-            )
     return array

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cerp.data.interactions import Int32Array, Int64Array, Interactions
+from cerp.data.ids import Int32Array, Int64Array
+from cerp.data.interactions import Interactions
 from cerp.data.mixing import mixed
 from cerp.errors import ConfigError, MissingExtra
 

@@ -16,7 +16,8 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from cerp.data.interactions import Int64Array, Interactions
+from cerp.data.ids import Int64Array
+from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError, DataError
 
 Protocol = Literal["random", "leave-last-out", "time"]

@@ -17,7 +17,8 @@ from cerp.data.formats.json_lines import read_json_lines
 from cerp.data.formats.parquet import read_parquet
 from cerp.data.formats.sniffing import DELIMITERS, Layout, fit, sniff
 from cerp.data.formats.titles import read_titles, titles_of
-from cerp.data.interactions import Ids, Interactions
+from cerp.data.ids import Ids
+from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError, DataError
 
 __all__ = ["Format", "read", "read_titles"]

@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cerp.data.formats import lightgcn_text
-from cerp.data.interactions import Id, Ids, Interactions
+from cerp.data.ids import Id, Ids
+from cerp.data.interactions import Interactions
 from cerp.data.protocols import VALID_SHARE, cut, drawn_per_user
 from cerp.errors import ConfigError, DataError
 

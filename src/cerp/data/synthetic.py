@@ -16,7 +16,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from cerp.data.interactions import Ids, Int64Array, Interactions
+from cerp.data.ids import Ids, Int64Array
+from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError
 
 MIN_PER_USER = 5

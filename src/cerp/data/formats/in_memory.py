@@ -19,7 +19,8 @@ from cerp.data.formats.columns import (
     unreadable_time,
 )
 from cerp.data.formats.vocabulary import encode, native_order
-from cerp.data.interactions import Ids, Int32Array, Int64Array, Interactions
+from cerp.data.ids import Ids, Int32Array, Int64Array
+from cerp.data.interactions import Interactions
 
 Values = npt.NDArray[Any]
 """A column; in an object array None is a missing value."""

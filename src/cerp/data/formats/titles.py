@@ -12,7 +12,7 @@ from pathlib import Path
 from cerp.data.formats.columns import ITEM_NAMES, TITLE_NAMES, Column, choose_titles
 from cerp.data.formats.sniffing import find_delimiter, is_header, records
 from cerp.data.formats.vocabulary import CANONICAL_INTEGER
-from cerp.data.interactions import Id, Ids
+from cerp.data.ids import Id, Ids
 from cerp.errors import DataError
 
 

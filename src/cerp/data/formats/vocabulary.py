@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cerp.data.formats.columns import Origin
-from cerp.data.interactions import Ids, Int32Array, Int64Array
+from cerp.data.ids import Ids, Int32Array, Int64Array
 from cerp.errors import DataError
 
 CANONICAL_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
