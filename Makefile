@@ -34,6 +34,8 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/id_leak.py
 	$(BIN)/python benchmarks/propagation.py
+	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/thresholds.py
 
 clean:
 	rm -rf $(VENV) demo .mypy_cache .pytest_cache .ruff_cache .hypothesis

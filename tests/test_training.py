@@ -206,6 +206,17 @@ def test_a_saved_model_holds_its_weights_and_facts(models: list[FittedModel], tm
     assert facts["test"]["ndcg@10"] == models[0].metrics["test"]["ndcg@10"]
 
 
+def test_magnitude_pruning_keeps_the_largest_entries_of_plain_training():
+    prune = PruneConfig(mode="magnitude", epochs=2)
+    config = replace(CONFIG, prune=prune, train=TrainConfig(epochs=1))
+    loose, tight = fit_all(small_splits(), config, QUIET)
+    for model in (loose, tight):
+        assert model.facts["nnz"] == model.limit
+        assert model.facts["pruning"] == {"epoch": 2, "reached": True, "magnitude_jaccard": 1.0}
+    inside = tight.recommender.embedding.mask & ~loose.recommender.embedding.mask
+    assert not inside.any()  # what is large enough for 80 values is so for 320
+
+
 def test_gamma_is_halved_after_every_epoch_of_pruning(tmp_path: Path):
     config = replace(CONFIG, prune=PruneConfig(epochs=3, gamma=0.4), train=TrainConfig(epochs=1))
     fit_all(small_splits(), config, replace(QUIET, folder=tmp_path))

@@ -14,7 +14,7 @@ from cerp.errors import ConfigError
 
 Optimizer = Literal["adam", "adamw"]
 Schedule = Literal["constant", "cosine"]
-PruneMode = Literal["scheduled", "free"]
+PruneMode = Literal["scheduled", "free", "magnitude"]
 ThresholdStart = Literal["ones", "uniform", "normal", "long-tail", "xavier-uniform"]
 StallAction = Literal["project", "stop", "report"]
 Rewind = Literal["initial", "pruned"]
@@ -60,7 +60,8 @@ class PruneConfig:
 
     mode: PruneMode = "scheduled"
     """``scheduled``: a common shift of the thresholds keeps the number of values on a curve
-    to the target; ``free``: the paper's dynamics."""
+    to the target; ``free``: the paper's dynamics; ``magnitude``: no thresholds and no penalty,
+    the largest entries after plain training, to compare the other two with."""
     epochs: int = 15
     """In how many epochs the tightest target is to be reached."""
     max_epochs: int = 50

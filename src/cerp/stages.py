@@ -7,14 +7,13 @@ takes any embedding, a snapshot's or a plain one, to its best epoch.
 from __future__ import annotations
 
 import sys
-from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from cerp.config import PruneConfig, RunOptions, TrainConfig, default_batch_size
+from cerp.config import PruneConfig, PruneMode, RunOptions, TrainConfig, default_batch_size
 from cerp.data.splits import Splits
 from cerp.embeddings.cerp import CompositionalEmbedding
 from cerp.errors import TrainingError
@@ -90,17 +89,17 @@ def prune(
     embedding = model.embedding
     assert isinstance(embedding, CompositionalEmbedding)
     sampler = _sampler(model, splits, config, seed)
-    is_free = config.mode == "free"
-    # Scheduled thresholds start alike but for the base matrix: the shift does the rest.
-    scale = config.threshold_scale if is_free else -1.0
-    generator = torch.Generator(device=model.device).manual_seed(seed)
-    embedding.start_pruning(config.threshold_start, scale=scale, generator=generator)
-    hooks = (FreePruning if is_free else ScheduledPruning)(embedding, config, limits, len(sampler))
+    if config.mode != "magnitude":
+        # Scheduled thresholds start alike but for the base matrix: the shift does the rest.
+        scale = config.threshold_scale if config.mode == "free" else -1.0
+        generator = torch.Generator(device=model.device).manual_seed(seed)
+        embedding.start_pruning(config.threshold_start, scale=scale, generator=generator)
+    hooks = PRUNING[config.mode](embedding, config, limits, len(sampler))
     loop = Loop(
         model,
         sampler,
         hooks.optimizers(model),
-        epochs=config.max_epochs if is_free else config.epochs,
+        epochs=config.max_epochs if config.mode == "free" else config.epochs,
         hooks=hooks,
         label="prune",
         checkpointing=checkpointing,
@@ -175,7 +174,7 @@ def score_memory(device: torch.device) -> int:
     return GPU_SCORE_BYTES if device.type == "cuda" else DEFAULT_MEMORY
 
 
-class PruningHooks(StageHooks, ABC):
+class PruningHooks(StageHooks):
     """What both ways of pruning share: the halving of gamma, and the snapshots."""
 
     def __init__(
@@ -191,17 +190,18 @@ class PruningHooks(StageHooks, ABC):
         self.records: list[PruningEpoch] = []
 
     def optimizers(self, model: Recommender) -> list[torch.optim.Optimizer]:
-        """One for the weights, and the thresholds' own."""
+        """One for the weights, and the thresholds' own where there are thresholds."""
         weights = [
             parameter for name, parameter in model.named_parameters() if "threshold" not in name
         ]
         threshold = self.embedding.threshold
-        assert threshold is not None
-        return [_optimizer(self.config, weights), self.threshold_optimizer(threshold)]
+        own = [] if threshold is None else [self.threshold_optimizer(threshold)]
+        return [_optimizer(self.config, weights), *own]
 
-    @abstractmethod
     def threshold_optimizer(self, threshold: nn.Parameter) -> torch.optim.Optimizer:
-        """The optimizer of the thresholds alone."""
+        """Adam without decay: the gradient chooses, whatever does the pruning."""
+        rate = self.config.threshold_learning_rate
+        return torch.optim.Adam([threshold], lr=rate, fused=True)
 
     def objective(self, epoch: int) -> Objective:
         """BPR and the penalty, whose weight falls from epoch to epoch."""
@@ -209,10 +209,9 @@ class PruningHooks(StageHooks, ABC):
 
     def after_epoch(self, epoch: int) -> dict[str, float]:
         """Values left, sparsity, gamma and the mean effective threshold."""
-        embedding = self.embedding
-        assert embedding.threshold is not None
-        threshold = float((embedding.threshold.detach() + embedding.shift).mean())
-        nnz = embedding.nnz
+        embedding, nnz = self.embedding, self.embedding.nnz
+        raised = embedding.threshold
+        threshold = 0.0 if raised is None else float((raised.detach() + embedding.shift).mean())
         self.records.append(PruningEpoch(epoch + 1, nnz, threshold, self._gamma(epoch)))
         full = embedding.num_embeddings * embedding.embedding_dim
         return {
@@ -264,10 +263,6 @@ class ScheduledPruning(PruningHooks):
         steps = self.config.epochs * self.steps_per_epoch
         return ScheduledClock(self.embedding.weight.numel(), tuple(self.pending), steps)
 
-    def threshold_optimizer(self, threshold: nn.Parameter) -> torch.optim.Optimizer:
-        """Adam without decay: the shift does the pruning, the gradient does the choosing."""
-        return torch.optim.Adam([threshold], lr=self.config.threshold_learning_rate, fused=True)
-
     def before_step(self, step: int) -> None:
         """Shift the thresholds to where the curve is."""
         self.clock.apply(self.embedding, step)
@@ -315,6 +310,26 @@ class FreePruning(PruningHooks):
             raise TrainingError(message)
         print(message, file=sys.stderr)  # noqa: T201
         return True
+
+
+class MagnitudePruning(PruningHooks):
+    """Plain training, and then the largest entries: what learned thresholds have to beat."""
+
+    def objective(self, epoch: int) -> Objective:
+        """BPR alone: without thresholds nothing is to be kept complementary."""
+        return Objective()
+
+    def finish(self) -> None:
+        """All budgets are met here, and as planned."""
+        while self.pending:
+            self._take_snapshot(epoch=len(self.records), reached=True)
+
+
+PRUNING: dict[PruneMode, type[PruningHooks]] = {
+    "scheduled": ScheduledPruning,
+    "free": FreePruning,
+    "magnitude": MagnitudePruning,
+}
 
 
 def _optimizer(
