@@ -22,6 +22,7 @@ from cerp.errors import ConfigError, TrainingError
 from cerp.fitting import FittedModel, fit, fit_all
 from cerp.recommender import Recommender
 from cerp.sampling import Batch, Sampler
+from cerp.stages import ScheduledPruning
 from cerp.training import Checkpointing, EarlyStopping, Loop, Objective, StageHooks
 from training_process import CONFIG, small_splits
 
@@ -137,6 +138,29 @@ def test_broken_off_before_any_step_a_loop_resumes_to_the_same_end(tmp_path: Pat
         assert resumed.best == undisturbed.best
         assert resumed.history == undisturbed.history
         assert torch.equal(resumed.model.embedding.table(), undisturbed.model.embedding.table())
+
+
+def test_broken_off_before_any_step_pruning_resumes_to_the_same_snapshots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    config = replace(CONFIG, backbone="mf", train=TrainConfig(epochs=1))
+    steps = 3 * len(Sampler(small_splits().train, batch_size=256))
+    shift = ScheduledPruning.before_step
+    expected = [model.metrics for model in fit_all(small_splits(), config, QUIET)]
+    for break_off_at in range(1, steps):
+        folder = RunOptions(folder=tmp_path / str(break_off_at), resume=True, quiet=True)
+        options = replace(folder, checkpoint_seconds=0)
+
+        def before_step(self: ScheduledPruning, step: int, at: int = break_off_at) -> None:
+            if step == at:
+                raise Stop
+            shift(self, step)
+
+        monkeypatch.setattr(ScheduledPruning, "before_step", before_step)
+        with pytest.raises(Stop):
+            fit_all(small_splits(), config, options)
+        monkeypatch.setattr(ScheduledPruning, "before_step", shift)
+        assert [model.metrics for model in fit_all(small_splits(), config, options)] == expected
 
 
 def test_cosine_ends_near_zero():

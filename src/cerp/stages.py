@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -175,7 +175,10 @@ def score_memory(device: torch.device) -> int:
 
 
 class PruningHooks(StageHooks):
-    """What both ways of pruning share: the halving of gamma, and the snapshots."""
+    """What the ways of pruning share: the halving of gamma, and the snapshots."""
+
+    plans_projection: ClassVar[bool] = False
+    """Whether budgets are meant to be met by projection at the end."""
 
     def __init__(
         self,
@@ -185,9 +188,14 @@ class PruningHooks(StageHooks):
         steps_per_epoch: int,
     ) -> None:
         self.embedding, self.config, self.steps_per_epoch = embedding, config, steps_per_epoch
-        self.pending = sorted(set(limits), reverse=True)
+        self.limits = sorted(set(limits), reverse=True)
         self.snapshots: dict[int, Snapshot] = {}
         self.records: list[PruningEpoch] = []
+
+    @property
+    def pending(self) -> list[int]:
+        """The limits that are not met yet, loosest first."""
+        return [limit for limit in self.limits if limit not in self.snapshots]
 
     def optimizers(self, model: Recommender) -> list[torch.optim.Optimizer]:
         """One for the weights, and the thresholds' own where there are thresholds."""
@@ -224,7 +232,7 @@ class PruningHooks(StageHooks):
     def finish(self) -> None:
         """Meet the budgets that are still open by exact projection."""
         while self.pending:
-            self._take_snapshot(epoch=len(self.records), reached=False)
+            self._take_snapshot(epoch=len(self.records), reached=self.plans_projection)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Snapshots and records so far."""
@@ -235,14 +243,13 @@ class PruningHooks(StageHooks):
         """The inverse of `state`."""
         self.snapshots = unpack_snapshots(tensors, facts["snapshots"])
         self.records = [PruningEpoch(*entry) for entry in facts["records"]]
-        self.pending = [limit for limit in self.pending if limit not in self.snapshots]
 
     def _gamma(self, epoch: int) -> float:
         return self.config.gamma * self.config.gamma_decay**epoch
 
     @torch.no_grad()
     def _take_snapshot(self, *, epoch: float, reached: bool) -> None:
-        limit = self.pending.pop(0)
+        limit = self.pending[0]
         mask = self.embedding.mask_for(limit)
         weight = self.embedding.effective_weight() * mask
         by_magnitude = top_mask(self.embedding.weight.abs(), limit)
@@ -261,7 +268,7 @@ class ScheduledPruning(PruningHooks):
     def clock(self) -> ScheduledClock:
         """The curve."""
         steps = self.config.epochs * self.steps_per_epoch
-        return ScheduledClock(self.embedding.weight.numel(), tuple(self.pending), steps)
+        return ScheduledClock(self.embedding.weight.numel(), tuple(self.limits), steps)
 
     def before_step(self, step: int) -> None:
         """Shift the thresholds to where the curve is."""
@@ -315,14 +322,11 @@ class FreePruning(PruningHooks):
 class MagnitudePruning(PruningHooks):
     """Plain training, and then the largest entries: what learned thresholds have to beat."""
 
+    plans_projection = True
+
     def objective(self, epoch: int) -> Objective:
         """BPR alone: without thresholds nothing is to be kept complementary."""
         return Objective()
-
-    def finish(self) -> None:
-        """All budgets are met here, and as planned."""
-        while self.pending:
-            self._take_snapshot(epoch=len(self.records), reached=True)
 
 
 PRUNING: dict[PruneMode, type[PruningHooks]] = {
