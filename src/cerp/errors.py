@@ -4,6 +4,11 @@
     ├── InputError            the caller's mistake; exit code 2
     │   ├── DataError         a file, table or folder whose content cannot be used
     │   ├── ConfigError       an option or a combination of options
+    │   ├── FileFormatError   a .cerp file that cannot be read
+    │   │   ├── TruncatedFileError    its end is missing
+    │   │   ├── ChecksumError         its bytes are not those that were written
+    │   │   ├── FormatVersionError    it was written by a later cerp
+    │   │   └── MalformedFileError    it is not a .cerp file, or contradicts itself
     │   └── MissingExtra      a feature whose optional packages are not installed
     └── FailureError          nothing the caller did; exit code 1
         ├── DownloadError     a dataset could not be fetched or did not verify
@@ -37,6 +42,26 @@ class DataError(InputError):
 
 class ConfigError(InputError):
     """An option, or a combination of options, that makes no sense."""
+
+
+class FileFormatError(InputError):
+    """A .cerp file that cannot be read."""
+
+
+class TruncatedFileError(FileFormatError):
+    """The end of a .cerp file is missing."""
+
+
+class ChecksumError(FileFormatError):
+    """The bytes of a .cerp file are not those that were written."""
+
+
+class FormatVersionError(FileFormatError):
+    """A .cerp file in a format that this version of cerp does not know."""
+
+
+class MalformedFileError(FileFormatError):
+    """Not a .cerp file, or one whose parts contradict each other."""
 
 
 class MissingExtra(InputError, ImportError):

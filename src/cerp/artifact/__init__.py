@@ -1,0 +1,43 @@
+"""The `.cerp` file: a trained model in as few bytes as it takes, and nothing that can run.
+
+`ShippedModel` is the model as plain arrays; `write` and `read` are the way to
+a file and back, `encode` and `decode` the same for bytes. docs/format.md
+describes every byte.
+"""
+
+from cerp.artifact.embedding import table_bytes
+from cerp.artifact.file import Encoding, decode, encode, read, write
+from cerp.artifact.model import (
+    ComposedEmbedding,
+    Index,
+    PropagatedTables,
+    Seen,
+    ShippedModel,
+    Table,
+)
+from cerp.artifact.permutation import permutation_size as order_bytes
+from cerp.artifact.quantize import VALUES_CODECS, ValuesCodec
+from cerp.artifact.sizes import embedding_bytes, section_bytes
+from cerp.artifact.usage import Usage, usage
+
+__all__ = [
+    "VALUES_CODECS",
+    "ComposedEmbedding",
+    "Encoding",
+    "Index",
+    "PropagatedTables",
+    "Seen",
+    "ShippedModel",
+    "Table",
+    "Usage",
+    "ValuesCodec",
+    "decode",
+    "embedding_bytes",
+    "encode",
+    "order_bytes",
+    "read",
+    "section_bytes",
+    "table_bytes",
+    "usage",
+    "write",
+]

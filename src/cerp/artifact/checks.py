@@ -1,0 +1,121 @@
+"""What must hold of a model as a whole, before it is written and after it is read."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from cerp.artifact.model import (
+    HASH_PRIME,
+    ComposedEmbedding,
+    FloatArray,
+    PropagatedTables,
+    Seen,
+    ShippedModel,
+    Table,
+)
+from cerp.data.ids import Int32Array
+
+LARGEST_FACTOR = 2**21 - 1
+LARGEST_WIDTH = 2**16 - 1
+MOST_LAYERS = 64
+"""LightGCN has a handful; serving takes a pass over the graph for each."""
+
+
+def flaw(model: ShippedModel) -> str | None:
+    """The first thing that makes a model unusable, in words; None if there is none."""
+    num_entities = len(model.users) + len(model.items)
+    if model.positions is not None and not _is_permutation(model.positions, num_entities):
+        return f"the positions are not those of {num_entities:,} entities"
+    if model.titles is not None and len(model.titles) != len(model.items):
+        return f"there are {len(model.titles):,} titles for {len(model.items):,} items"
+    return (
+        _embedding_flaw(model, num_entities)
+        or _backbone_flaw(model)
+        or (_seen_flaw(model.seen, len(model.users), len(model.items)) if model.seen else None)
+    )
+
+
+def _is_permutation(positions: Int32Array, count: int) -> bool:
+    return positions.shape == (count,) and np.array_equal(np.sort(positions), np.arange(count))
+
+
+def _embedding_flaw(model: ShippedModel, num_entities: int) -> str | None:
+    embedding = model.embedding
+    if isinstance(embedding, PropagatedTables):
+        if model.backbone != "lightgcn":
+            return f"tables are propagated by lightgcn, not by {model.backbone}"
+        shapes = embedding.users.shape, embedding.items.shape
+        dim = embedding.dim
+        if shapes != ((len(model.users), dim), (len(model.items), dim)):
+            return f"the propagated tables have the shapes {shapes[0]} and {shapes[1]}"
+        return None
+    if not embedding.tables:
+        return "the embedding has no table"
+    widths = {table.weight.shape[1] for table in embedding.tables}
+    if embedding.combine != "concat" and len(widths) > 1:
+        return f"tables of different widths {sorted(widths)} cannot make a {embedding.combine}"
+    flaws = (_table_flaw(table, num_entities) for table in embedding.tables)
+    return next((found for found in flaws if found), None)
+
+
+def _table_flaw(table: Table, num_entities: int) -> str | None:
+    rows, columns = table.weight.shape
+    index = table.index
+    if not 1 <= columns <= LARGEST_WIDTH:
+        return f"a table has {columns:,} columns; 1 to {LARGEST_WIDTH:,} are possible"
+    if index.kind != "identity" and not 1 <= index.size <= HASH_PRIME:
+        return f"the index {index.kind} of a table needs a size from 1 on, got {index.size}"
+    if not (0 <= index.factor <= LARGEST_FACTOR and 0 <= index.offset < HASH_PRIME):
+        return f"the index of a table has the factor {index.factor} and the offset {index.offset}"
+    if index.rows_needed(num_entities) > rows:
+        return (
+            f"the index {index.kind} of {num_entities:,} entities leads to row "
+            f"{index.rows_needed(num_entities) - 1:,} of a table with {rows:,}"
+        )
+    if table.mask is not None and table.mask.shape != table.weight.shape:
+        return f"a table of shape {table.weight.shape} has a mask of {table.mask.shape}"
+    if table.mask is not None and ((table.weight != 0) > table.mask).any():
+        return "a table has values where its mask says that none are stored"
+    return None
+
+
+def _backbone_flaw(model: ShippedModel) -> str | None:
+    if model.backbone == "lightgcn":
+        if not 1 <= model.layers <= MOST_LAYERS:
+            return f"LightGCN has {model.layers} layers; 1 to {MOST_LAYERS} are possible"
+        if isinstance(model.embedding, ComposedEmbedding) and model.seen is None:
+            return "LightGCN needs its graph, the seen interactions, unless tables are propagated"
+    elif model.layers:
+        return f"the backbone {model.backbone} has {model.layers} layers of propagation"
+    if model.backbone == "mlp":
+        return _mlp_flaw(model.weights, 2 * model.embedding.dim)
+    return f"the backbone {model.backbone} has weights" if model.weights else None
+
+
+def _mlp_flaw(weights: dict[str, FloatArray], inputs: int) -> str | None:
+    layers = ["first", *(f"rest.{number}" for number in range(len(weights) // 2 - 1))]
+    if set(weights) != {f"{layer}.{part}" for layer in layers for part in ("weight", "bias")}:
+        return f"the weights of the MLP are {', '.join(sorted(weights)) or 'missing'}"
+    outputs = [weights[f"{layer}.bias"].size for layer in layers]
+    for layer, (taken, given) in zip(layers, pairwise([inputs, *outputs]), strict=True):
+        found = weights[f"{layer}.weight"].shape, weights[f"{layer}.bias"].shape
+        if found != ((given, taken), (given,)):
+            return f"the MLP's layer {layer} has the shapes {found[0]} and {found[1]}"
+    if not all(np.isfinite(weight).all() for weight in weights.values()):
+        return "the weights of the MLP hold NaN or infinity"
+    return None if outputs[-1] == 1 else f"the MLP ends in {outputs[-1]} numbers instead of 1"
+
+
+def _seen_flaw(seen: Seen, num_users: int, num_items: int) -> str | None:
+    offsets, items = seen.offsets, seen.items
+    if offsets.shape != (num_users + 1,) or offsets[0] != 0 or offsets[-1] != len(items):
+        return f"the seen interactions are not those of {num_users:,} users"
+    if (np.diff(offsets) < 0).any():
+        return "the offsets of the seen interactions descend"
+    if len(items) and not 0 <= items.min() <= items.max() < num_items:
+        return f"the seen interactions name items beyond the {num_items:,} there are"
+    ascending = np.diff(items) > 0
+    ascending[offsets[(offsets > 0) & (offsets < len(items))] - 1] = True
+    return None if ascending.all() else "the items of a user are not ascending"

@@ -1,0 +1,87 @@
+"""Training interactions as gaps between the ranks of neighbours.
+
+Users and items are renumbered by their rank among their own kind's positions.
+Under a spectral order the items of a user lie close together, so the gaps
+between them are small; Gowalla's take 1.15 bytes an interaction, row counts
+included (see docs/format.md for what else was tried).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cerp.artifact.model import Seen
+from cerp.artifact.numbers import decode_numbers, encode_numbers
+from cerp.artifact.tensors import TensorReader, Tensors, prefixed
+from cerp.data.ids import Int32Array, Int64Array
+from cerp.errors import MalformedFileError
+
+
+def encode_seen(seen: Seen, num_items: int, positions: Int32Array | None) -> Tensors:
+    """The number lists ``counts`` and ``gaps``; positions of all entities, None: codes."""
+    counts = np.diff(seen.offsets)
+    user_line, item_line = _lines(len(counts), num_items, positions)
+    item_rank = _inverse(item_line)
+    keys = np.repeat(_inverse(user_line), counts) * num_items + item_rank[seen.items]
+    keys.sort()
+    ranked_counts = counts[user_line]
+    items = keys % max(num_items, 1)
+    gaps = np.diff(items, prepend=0) - 1
+    first = _first_of_rows(ranked_counts)
+    gaps[first] = items[first]
+    return prefixed("counts", encode_numbers(ranked_counts)) | prefixed(
+        "gaps", encode_numbers(gaps)
+    )
+
+
+def decode_seen(
+    tensors: TensorReader,
+    num_users: int,
+    num_items: int,
+    num_edges: int,
+    positions: Int32Array | None,
+) -> Seen:
+    """What `encode_seen` wrote."""
+    counts = decode_numbers(tensors.under("counts"), num_users)
+    if (counts > num_items).any() or counts.sum() != num_edges:
+        raise MalformedFileError(f"{tensors.name('counts')} do not add up to the interactions")
+    gaps = decode_numbers(tensors.under("gaps"), num_edges)
+    if (gaps >= max(num_items, 1)).any():
+        raise MalformedFileError(f"{tensors.name('gaps')} lead beyond the last item")
+    items = _sums_within_rows(gaps, counts)
+    if (items >= num_items).any():
+        raise MalformedFileError(f"{tensors.name('gaps')} lead beyond the last item")
+    user_line, item_line = _lines(num_users, num_items, positions)
+    keys = np.repeat(user_line, counts) * num_items + item_line[items]
+    keys.sort()
+    offsets = np.zeros(num_users + 1, dtype=np.int64)
+    np.cumsum(counts[_inverse(user_line)], out=offsets[1:])
+    return Seen(offsets, (keys % max(num_items, 1)).astype(np.int32))
+
+
+def _lines(
+    num_users: int, num_items: int, positions: Int32Array | None
+) -> tuple[Int64Array, Int64Array]:
+    """Codes of users and of items in the order of their positions."""
+    if positions is None:
+        return np.arange(num_users), np.arange(num_items)
+    return np.argsort(positions[:num_users]), np.argsort(positions[num_users:])
+
+
+def _inverse(line: Int64Array) -> Int64Array:
+    rank = np.empty_like(line)
+    rank[line] = np.arange(len(line))
+    return rank
+
+
+def _first_of_rows(counts: Int64Array) -> Int64Array:
+    """Where in the list of all rows each row that is not empty begins."""
+    return (np.cumsum(counts) - counts)[counts > 0]
+
+
+def _sums_within_rows(gaps: Int64Array, counts: Int64Array) -> Int64Array:
+    """``x_0 = g_0``, ``x_j = x_(j-1) + g_j + 1`` in every row."""
+    ends = np.cumsum(gaps + 1)
+    first = _first_of_rows(counts)
+    before = ends[first] - gaps[first]
+    return ends - np.repeat(before, counts[counts > 0])

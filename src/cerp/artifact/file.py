@@ -1,0 +1,209 @@
+"""A whole model to bytes and back; docs/format.md says what each byte means."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from cerp.artifact.checks import flaw
+from cerp.artifact.container import Buffer, pack, unpack
+from cerp.artifact.deflate import deflate
+from cerp.artifact.edges import decode_seen, encode_seen
+from cerp.artifact.embedding import decode_embedding, encode_embedding
+from cerp.artifact.fields import MAX_SIZE, Fields
+from cerp.artifact.model import BackboneName, ComposedEmbedding, FloatArray, ShippedModel
+from cerp.artifact.names import decode_ids, decode_strings, encode_ids, encode_strings
+from cerp.artifact.permutation import decode_permutation, encode_permutation
+from cerp.artifact.quantize import VALUES_CODECS, ValuesCodec, finite, to_half
+from cerp.artifact.tensors import TensorReader, Tensors, prefixed
+from cerp.data.ids import Ids
+from cerp.errors import ConfigError, DataError, FileFormatError, MalformedFileError
+
+FREE_ENTITIES = 2**20
+ENTITIES_PER_BYTE = 64
+"""A file may not claim more entities than `FREE_ENTITIES` and so many for each of its bytes."""
+BACKBONES: tuple[BackboneName, ...] = get_args(BackboneName)
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How a model is written, and what of it."""
+
+    values: ValuesCodec = "fp32"
+    """Of embedding tables; an MLP's weights are half precision unless this is fp32."""
+    seen: bool = True
+    """Keep the training interactions; LightGCN cannot do without, unless its tables are
+    propagated."""
+    ids: bool = True
+    """Keep the original ids; without them, codes are the ids."""
+    titles: bool = True
+    """Keep the titles of items."""
+
+    def __post_init__(self) -> None:
+        if self.values not in VALUES_CODECS:
+            raise ConfigError(
+                f"unknown value codec {self.values!r}; choose one of {', '.join(VALUES_CODECS)}"
+            )
+
+
+def encode(model: ShippedModel, encoding: Encoding) -> bytes:
+    """The file of a model; the same bytes for the same model and encoding."""
+    model = _what_is_kept(model, encoding)
+    found = flaw(model)
+    if found is not None:
+        raise ConfigError(f"the model cannot be written: {found}")
+    embedding, tensors = encode_embedding(model.embedding, encoding.values)
+    metadata: dict[str, Any] = {
+        "backbone": model.backbone,
+        "embedding": embedding,
+        "facts": model.facts,
+        "ids": {},
+        "items": len(model.items),
+        "layers": model.layers,
+        "order": "codes",
+        "seen": None,
+        "titles": None,
+        "users": len(model.users),
+    }
+    if model.positions is not None:
+        metadata["order"] = "lehmer"
+        tensors["order"] = encode_permutation(model.positions)
+    tensors |= prefixed("backbone", _encode_weights(model.weights, encoding.values))
+    if model.seen is not None:
+        metadata["seen"] = {"edges": len(model.seen.items)}
+        coded = encode_seen(model.seen, len(model.items), model.positions)
+        tensors |= prefixed("seen", coded)
+    for side, ids in (("users", model.users), ("items", model.items)):
+        metadata["ids"][side], coded = encode_ids(ids, side)
+        tensors |= prefixed(side, coded)
+    if model.titles is not None:
+        text = encode_strings(model.titles, "titles")
+        metadata["titles"] = {"bytes": len(text)}
+        tensors["titles"] = deflate(text)
+    file = pack(metadata, tensors)
+    if not _may_have(len(model.users) + len(model.items), len(file)):
+        raise ConfigError(
+            f"{len(model.users) + len(model.items):,} entities in {len(file):,} bytes: readers "
+            "refuse so many, because they could fill their memory; store more values"
+        )
+    return file
+
+
+def decode(data: Buffer) -> ShippedModel:
+    """The model in a file.
+
+    Whatever the bytes, the result is a usable model or a `FileFormatError`, and
+    the memory taken is bounded by a multiple of the file's size.
+    """
+    content, file_size = unpack(data), len(data)
+    fields, tensors = Fields(content.metadata), TensorReader(content.tensors)
+    num_users, num_items = fields.whole("users"), fields.whole("items")
+    num_entities = num_users + num_items
+    if num_entities > MAX_SIZE or not _may_have(num_entities, file_size):
+        raise MalformedFileError(
+            f"{num_entities:,} entities are claimed by a file of {file_size:,} bytes; "
+            f"{ENTITIES_PER_BYTE} for each byte are the most that is accepted"
+        )
+    positions = None
+    if fields.choice("order", ("codes", "lehmer")) == "lehmer":
+        positions = decode_permutation(tensors.byte_array("order"), num_entities)
+    seen = titles = None
+    if "seen" in fields:
+        edges = fields.group("seen").whole("edges")
+        seen = decode_seen(tensors.under("seen"), num_users, num_items, edges, positions)
+    if "titles" in fields:
+        length = fields.group("titles").whole("bytes")
+        titles = decode_strings(tensors, "titles", length, num_items)
+    embedding = fields.group("embedding")
+    model = ShippedModel(
+        facts=fields.group("facts").values,
+        users=decode_ids(fields.group("ids").group("users"), tensors.under("users"), num_users),
+        items=decode_ids(fields.group("ids").group("items"), tensors.under("items"), num_items),
+        backbone=fields.choice("backbone", BACKBONES),
+        embedding=decode_embedding(embedding, tensors, num_users, num_items),
+        positions=positions,
+        layers=fields.whole("layers"),
+        weights=_decode_weights(tensors.under("backbone")),
+        seen=seen,
+        titles=titles,
+    )
+    if tensors.unread:
+        raise MalformedFileError(f"nothing says what the tensor {min(tensors.unread)} is for")
+    found = flaw(model)
+    if found is not None:
+        raise MalformedFileError(found)
+    return model
+
+
+def write(path: Path | str, model: ShippedModel, encoding: Encoding) -> int:
+    """Write a model, whole or not at all; the size of the file."""
+    path = Path(path)
+    data = encode(model, encoding)
+    scratch = path.with_name(f".{path.name}.writing")
+    try:
+        with scratch.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+    except OSError as error:
+        scratch.unlink(missing_ok=True)
+        raise DataError(
+            f"cannot write {path}: {error}; choose another place, or free some space"
+        ) from error
+    return len(data)
+
+
+def read(path: Path | str) -> ShippedModel:
+    """The model in a file, which is memory-mapped: dense fp32 tables are views of it."""
+    try:
+        with Path(path).open("rb") as file:
+            # An empty file cannot be mapped.
+            is_empty = os.fstat(file.fileno()).st_size == 0
+            data = b"" if is_empty else mmap(file.fileno(), 0, access=ACCESS_READ)
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from None
+    try:
+        return decode(data)
+    except FileFormatError as error:
+        raise type(error)(f"{path}: {error}") from None
+
+
+def _may_have(num_entities: int, file_size: int) -> bool:
+    return num_entities <= FREE_ENTITIES + ENTITIES_PER_BYTE * file_size
+
+
+def _what_is_kept(model: ShippedModel, encoding: Encoding) -> ShippedModel:
+    """The model without what the encoding leaves out."""
+    users, items = model.users, model.items
+    if not encoding.ids:
+        users, items = Ids.range(len(users)), Ids.range(len(items))
+    seen = model.seen if encoding.seen else None
+    # Propagated tables are indexed by code: only the seen interactions profit from an order.
+    is_ordered = isinstance(model.embedding, ComposedEmbedding) or seen is not None
+    return replace(
+        model,
+        users=users,
+        items=items,
+        seen=seen,
+        titles=model.titles if encoding.titles else None,
+        positions=model.positions if is_ordered else None,
+    )
+
+
+def _encode_weights(weights: dict[str, FloatArray], values: ValuesCodec) -> Tensors:
+    if values == "fp32":
+        return {name: weight.astype(np.float32) for name, weight in weights.items()}
+    return {name: to_half(weight, f"the weight {name}") for name, weight in weights.items()}
+
+
+def _decode_weights(tensors: TensorReader) -> dict[str, FloatArray]:
+    return {
+        name: finite(tensors.any_shape(name, np.float32, np.float16), tensors.name(name))
+        for name in tensors.names
+    }

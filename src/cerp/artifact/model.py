@@ -1,0 +1,149 @@
+"""A model as plain arrays: what training hands over, what the file holds, what serving reads.
+
+Training makes a `ShippedModel`, `cerp.artifact` writes and reads it, and
+`cerp.runtime` recommends from it. Entities are users first, then items; an
+entity's *code* is its place in `users` or behind them in `items`, its
+*position* the number that the tables are indexed by.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from cerp.data.ids import Ids, Int32Array, Int64Array
+
+FloatArray = npt.NDArray[np.float32]
+Combine = Literal["sum", "product", "concat"]
+IndexKind = Literal["identity", "modulo", "quotient", "scaled", "hashed"]
+BackboneName = Literal["mf", "mlp", "lightgcn"]
+
+HASH_PRIME = 2**31 - 1
+"""With a factor below 2^21, a·k + c stays below 2^53: exact in JavaScript's numbers too."""
+
+
+@dataclass(frozen=True)
+class Index:
+    """Which row of a table belongs to position k of N, in 64-bit integers.
+
+    - ``identity``: ``k``;
+    - ``modulo``: ``k mod size``;
+    - ``quotient``: ``k div size``;
+    - ``scaled``: ``k · size div N``;
+    - ``hashed``: ``((factor · k + offset) mod HASH_PRIME) mod size``.
+    """
+
+    kind: IndexKind
+    size: int = 0
+    factor: int = 0
+    offset: int = 0
+
+    def rows(self, positions: npt.NDArray[np.integer[Any]], num_entities: int) -> Int64Array:
+        """Row numbers of positions."""
+        k = positions.astype(np.int64)
+        if self.kind == "modulo":
+            return k % self.size
+        if self.kind == "quotient":
+            return k // self.size
+        if self.kind == "scaled":
+            return k * self.size // num_entities
+        if self.kind == "hashed":
+            return (k * self.factor + self.offset) % HASH_PRIME % self.size
+        return k
+
+    def rows_needed(self, num_entities: int) -> int:
+        """How many rows a table must have so that every row number is one of them."""
+        if num_entities == 0:
+            return 0
+        if self.kind == "hashed":
+            return self.size
+        last = np.array([num_entities - 1])
+        if self.kind == "modulo":
+            last = np.minimum(last, self.size - 1)
+        return int(self.rows(last, num_entities)[0]) + 1
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """One table of embedding values, some of which may be pruned."""
+
+    index: Index
+    weight: FloatArray
+    """(rows, columns); zero wherever `mask` is false."""
+    mask: npt.NDArray[np.bool_] | None = None
+    """Which values are stored; None: all of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class ComposedEmbedding:
+    """``e_k = T_1[r_1(k)] ∘ T_2[r_2(k)] ∘ ...`` with ∘ a sum, a product or a concatenation."""
+
+    tables: tuple[Table, ...]
+    combine: Combine = "sum"
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector."""
+        widths = [table.weight.shape[1] for table in self.tables]
+        return sum(widths) if self.combine == "concat" else widths[0]
+
+    def vectors(self, positions: npt.NDArray[np.integer[Any]], num_entities: int) -> FloatArray:
+        """Vectors of positions, (len(positions), dim)."""
+        parts = [table.weight[table.index.rows(positions, num_entities)] for table in self.tables]
+        if self.combine == "concat":
+            return np.concatenate(parts, axis=1)
+        result = parts[0]
+        for part in parts[1:]:
+            result = result + part if self.combine == "sum" else result * part
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class PropagatedTables:
+    """LightGCN's vectors after propagation, for serving without the graph."""
+
+    users: FloatArray
+    """(number of users, dim), by code."""
+    items: FloatArray
+    """(number of items, dim), by code."""
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector."""
+        return int(self.items.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """Training interactions by user, then item: LightGCN's graph, and what users know."""
+
+    offsets: Int64Array
+    """(number of users + 1,): where the items of each user begin."""
+    items: Int32Array
+    """Item codes, ascending within a user."""
+
+
+@dataclass(frozen=True, eq=False)
+class ShippedModel:
+    """Everything that serving needs, and what is known of where it came from."""
+
+    facts: dict[str, Any]
+    """Ready for JSON: method, budget, limit, ordering, seed, data fingerprint, conventions,
+    metrics, library version."""
+    users: Ids
+    items: Ids
+    backbone: BackboneName
+    embedding: ComposedEmbedding | PropagatedTables
+    positions: Int32Array | None = None
+    """Of every entity; None: positions are codes."""
+    layers: int = 0
+    """LightGCN's number of layers."""
+    weights: dict[str, FloatArray] = field(default_factory=dict)
+    """The MLP's: ``first.weight``, ``first.bias``, ``rest.0.weight``, ... as in its state_dict."""
+    seen: Seen | None = None
+    """Must be there for LightGCN, unless its tables are propagated."""
+    titles: list[str] | None = None
+    """What to call items on a page, by code."""

@@ -1,0 +1,94 @@
+"""`cerp inspect`: where the bytes of a model file are, and what they buy."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cerp import artifact
+from cerp.cli.options import AsJson
+from cerp.cli.output import print_json, print_note, print_table
+
+
+def inspect(
+    model: Annotated[
+        Path, typer.Argument(metavar="FILE", show_default=False, help="A model file (.cerp).")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Account for every byte of a model file.
+
+    The sections add up to the size of the file. Beside them stands the full
+    table: a vector in 32-bit floats for every user and item.
+
+    \b
+    Examples:
+      cerp inspect model.cerp
+      cerp inspect model.cerp --json
+    """
+    found = _account(model)
+    if as_json:
+        print_json(found)
+        return
+    total = found["total_bytes"]
+    rows = [(name, size, f"{size / total:.1%}") for name, size in found["sections"].items()]
+    print_table(("section", "bytes", "share"), [*rows, ("total", total, "100.0%")])
+    typer.echo()
+    print_table(("compared", "bytes", "of the full table"), _comparison(found))
+    typer.echo()
+    print_table(("figure", "value"), _figures(found))
+    facts = [f"{key} {value}" for key, value in found["facts"].items() if not _is_nested(value)]
+    print_note("facts", ", ".join(facts) or "none")
+
+
+def _account(path: Path) -> dict[str, Any]:
+    model = artifact.read(path)
+    sections = artifact.section_bytes(path.read_bytes())
+    num_entities = len(model.users) + len(model.items)
+    return {
+        "total_bytes": sum(sections.values()),
+        "sections": sections,
+        "embedding_bytes": artifact.embedding_bytes(sections),
+        "full_table_bytes": num_entities * model.embedding.dim * 4,
+        "backbone": model.backbone,
+        "users": len(model.users),
+        "items": len(model.items),
+        "dimension": model.embedding.dim,
+        **asdict(artifact.usage(model)),
+        "facts": model.facts,
+    }
+
+
+def _is_nested(fact: object) -> bool:
+    """Whether a fact, such as all the metrics, is too long for a line; --json has it."""
+    return isinstance(fact, dict | list)
+
+
+def _comparison(found: dict[str, Any]) -> list[tuple[object, ...]]:
+    full = found["full_table_bytes"]
+    named = (
+        ("the file", found["total_bytes"]),
+        ("its embedding", found["embedding_bytes"]),
+        ("full table, fp32", full),
+    )
+    return [(name, size, f"{size / full:.2%}" if full else "-") for name, size in named]
+
+
+def _figures(found: dict[str, Any]) -> list[tuple[object, ...]]:
+    shown = {
+        "backbone": found["backbone"],
+        "users": found["users"],
+        "items": found["items"],
+        "dimension": found["dimension"],
+        "stored values": found["stored_values"],
+        "sparsity": f"{found['sparsity']:.4%}",
+        "average dimension": found["average_dimension"],
+        "overlap": "-" if found["overlap"] is None else f"{found['overlap']:.2%}",
+        "empty entities": found["empty_entities"],
+        "dead rows": found["dead_rows"],
+        "empty rows": found["empty_rows"],
+    }
+    return list(shown.items())
