@@ -116,9 +116,15 @@ def test_a_free_clock_that_cannot_run_is_refused(bad: dict[str, float]):
 
 
 def test_the_curve_by_hand():
-    clock = ScheduledClock(entries=1000, limits=(200, 600), steps=10)
+    clock = ScheduledClock(entries=1000, limits=(200, 600), steps=10, dense_share=0.0)
     # 200 + 800 (1 - k/10)³
     assert [clock.wanted(step) for step in (0, 5, 10, 99)] == [1000, 300, 200, 200]
+
+
+def test_nothing_is_pruned_in_the_dense_share():
+    clock = ScheduledClock(entries=1000, limits=(200,), steps=10, dense_share=0.6)
+    # x = (k - 6) / 4 from step 6 on: at k = 8, 200 + 800 / 8
+    assert [clock.wanted(step) for step in (0, 6, 8, 10)] == [1000, 1000, 300, 200]
 
 
 @given(st.integers(1, 5000), st.integers(1, 5000), st.integers(1, 300))

@@ -45,7 +45,7 @@ def mf(seed: int = 0) -> Recommender:
 
 def loop_over(model: Recommender, **options: object) -> Loop:
     sampler = Sampler(tiny(), batch_size=2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=torch.tensor(0.1))
     defaults: dict[str, object] = {"epochs": 2, "hooks": StageHooks(), "label": "t", "quiet": True}
     return Loop(model, sampler, [optimizer], **(defaults | options))  # type: ignore[arg-type]
 

@@ -64,6 +64,8 @@ class PruneConfig:
     the largest entries after plain training, to compare the other two with."""
     epochs: int = 15
     """In how many epochs the tightest target is to be reached."""
+    dense_share: float = 0.5
+    """``scheduled`` alone: the share of the epochs before the first entry is pruned."""
     max_epochs: int = 50
     """``free`` alone: where it ends, reached or not."""
     batch_size: int | None = None
@@ -96,6 +98,8 @@ class PruneConfig:
         _check_choice(self, "on_stall", StallAction)
         if not 0 <= self.gamma <= 1:
             raise ConfigError(f"gamma must be in [0, 1], got {self.gamma}")
+        if not 0 <= self.dense_share < 1:
+            raise ConfigError(f"dense_share must be in [0, 1), got {self.dense_share}")
         if not 0 < self.gamma_decay <= 1:
             raise ConfigError(f"gamma_decay must be in (0, 1], got {self.gamma_decay}")
 

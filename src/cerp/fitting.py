@@ -31,6 +31,7 @@ from cerp.embeddings.full import FullEmbedding
 from cerp.errors import ConfigError, DataError
 from cerp.evaluation import Metrics, entries_of, evaluate
 from cerp.leak import id_leak
+from cerp.presets import preset
 from cerp.ranking import exclude, top_k
 from cerp.recommender import Recommender
 from cerp.stages import (
@@ -97,11 +98,11 @@ def fit(
 ) -> FittedModel:
     """Order ids, prune, retrain, select on validation, and read the test part once.
 
-    ``config`` gives everything that the other arguments leave open. With
-    ``output``, a folder, the run can be resumed by the same call.
+    ``config`` gives everything that the other arguments leave open; without it, the default
+    preset does. With ``output``, a folder, the run can be resumed by the same call.
     """
     chosen = replace(
-        config or Config(),
+        config or preset("default", backbone, method),
         budgets=(str(budget),),
         backbone=backbone,
         method=method,

@@ -28,6 +28,11 @@ class Recommender(nn.Module):
         return self.backbone.scorer(self.embedding)
 
     @property
+    def can_be_captured(self) -> bool:
+        """Whether a training step on this device can be recorded as a CUDA graph."""
+        return self.device.type == "cuda" and self.backbone.capturable and self.embedding.capturable
+
+    @property
     def device(self) -> torch.device:
         """Where the weights are."""
         first: Tensor = next(self.parameters())

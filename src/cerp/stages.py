@@ -18,6 +18,7 @@ from cerp.data.splits import Splits
 from cerp.embeddings.cerp import CompositionalEmbedding
 from cerp.errors import TrainingError
 from cerp.evaluation import DEFAULT_MEMORY, evaluate, sample_users
+from cerp.optimizers import adam
 from cerp.pruning import jaccard, top_mask
 from cerp.recommender import Recommender
 from cerp.sampling import Sampler
@@ -208,8 +209,7 @@ class PruningHooks(StageHooks):
 
     def threshold_optimizer(self, threshold: nn.Parameter) -> torch.optim.Optimizer:
         """Adam without decay: the gradient chooses, whatever does the pruning."""
-        rate = self.config.threshold_learning_rate
-        return torch.optim.Adam([threshold], lr=rate, fused=True)
+        return adam([threshold], learning_rate=self.config.threshold_learning_rate)
 
     def objective(self, epoch: int) -> Objective:
         """BPR and the penalty, whose weight falls from epoch to epoch."""
@@ -268,7 +268,9 @@ class ScheduledPruning(PruningHooks):
     def clock(self) -> ScheduledClock:
         """The curve."""
         steps = self.config.epochs * self.steps_per_epoch
-        return ScheduledClock(self.embedding.weight.numel(), tuple(self.limits), steps)
+        return ScheduledClock(
+            self.embedding.weight.numel(), tuple(self.limits), steps, self.config.dense_share
+        )
 
     def before_step(self, step: int) -> None:
         """Shift the thresholds to where the curve is."""
@@ -339,12 +341,11 @@ PRUNING: dict[PruneMode, type[PruningHooks]] = {
 def _optimizer(
     config: TrainConfig | PruneConfig, parameters: list[nn.Parameter]
 ) -> torch.optim.Optimizer:
-    kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
-    return kind(
+    return adam(
         parameters,
-        lr=config.learning_rate,
+        learning_rate=config.learning_rate,
         weight_decay=config.weight_decay,
-        fused=True,
+        decoupled=config.optimizer == "adamw",
     )
 
 

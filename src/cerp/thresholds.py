@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from cerp.config import StallAction, ThresholdStart
 from cerp.errors import ConfigError
+from cerp.optimizers import adam
 from cerp.pruning import shift_to_keep
 
 
@@ -70,9 +71,11 @@ class Prunable(Protocol):
 
 @dataclass(frozen=True)
 class ScheduledClock:
-    """``wanted(k) = t + (n − t)·(1 − k/steps)³`` of n entries survive at step k.
+    """``wanted(k) = t + (n − t)·(1 − x)³`` of n entries survive at step k.
 
-    t is the tightest of ``limits``; the looser ones are passed on the way.
+    t is the tightest of ``limits``; the looser ones are passed on the way. x runs
+    from 0 to 1 over the steps that are left after the first ``dense_share`` of
+    them, in which nothing goes: entries are judged once they have learned something.
     """
 
     entries: int
@@ -81,6 +84,9 @@ class ScheduledClock:
     """Budgets, in any order."""
     steps: int
     """How many optimizer steps pruning takes."""
+    dense_share: float = 0.5
+    """The share of the steps before the first entry goes. With 0, learned thresholds chose
+    worse than plain magnitude (see results/thresholds.json)."""
     every: int = 4
     """Steps from one shift to the next; in between, learning moves nnz a little."""
 
@@ -92,12 +98,14 @@ class ScheduledClock:
                 f"pruning needs at least 1 step and a shift every 1 or more steps, "
                 f"got {self.steps} steps and a shift every {self.every}"
             )
+        if not 0 <= self.dense_share < 1:
+            raise ConfigError(f"pruning needs a dense share in [0, 1), got {self.dense_share}")
 
     def wanted(self, step: int) -> int:
         """How many entries survive when ``step`` steps are done."""
         tightest = min(*self.limits, self.entries)
-        left = 1 - min(step / self.steps, 1)
-        return tightest + round((self.entries - tightest) * left**3)
+        pruned = max(step / self.steps - self.dense_share, 0) / (1 - self.dense_share)
+        return tightest + round((self.entries - tightest) * (1 - min(pruned, 1)) ** 3)
 
     def apply(self, embedding: Prunable, step: int) -> None:
         """Before step number ``step``: shift the thresholds so that `wanted` entries survive."""
@@ -167,10 +175,13 @@ class FreeClock:
         """
         return 0.9, min(max(1 - 100 / self.steps, 0.9), 0.999)
 
-    def optimizer(self, threshold: nn.Parameter) -> torch.optim.Adam:
+    def optimizer(self, threshold: nn.Parameter) -> torch.optim.Optimizer:
         """The thresholds' own optimizer."""
-        return torch.optim.Adam(
-            [threshold], lr=self.learning_rate, betas=self.betas, weight_decay=self.weight_decay
+        return adam(
+            [threshold],
+            learning_rate=self.learning_rate,
+            betas=self.betas,
+            weight_decay=self.weight_decay,
         )
 
 

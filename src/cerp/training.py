@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from cerp.capture import CapturedStep
 from cerp.checkpoint import pack_optimizer, read_checkpoint, unpack_optimizer, write_checkpoint
 from cerp.distributed import from_first, rank, world_size
 from cerp.errors import TrainingError
@@ -123,7 +125,7 @@ class Loop:
         self.early_stopping, self.checkpointing = early_stopping, checkpointing
         self.cosine, self.clip_norm, self.quiet = cosine, clip_norm, quiet
         self.base_rates = [
-            [group["lr"] for group in optimizer.param_groups] for optimizer in optimizers
+            [float(group["lr"]) for group in optimizer.param_groups] for optimizer in optimizers
         ]
         self.rank, self.world = rank(), world_size()
         self.losses = torch.zeros(len(sampler), device=sampler.device)
@@ -134,6 +136,7 @@ class Loop:
         self.best_weights: dict[str, Tensor] = {}
         self.stale = 0
         self._last_saved = time.monotonic()
+        self._current: tuple[Objective, Callable[[Batch], Tensor]] | None = None
 
     def run(self) -> None:
         """Train to the end, from where the checkpoint stands if there is one.
@@ -159,6 +162,7 @@ class Loop:
                     self._save()
                 if interrupted():
                     raise KeyboardInterrupt
+        self._current = None  # frees what a recorded step holds on the device
         if self.best_weights:
             self.model.load_state_dict(self.best_weights)
         self.model.eval()
@@ -171,8 +175,24 @@ class Loop:
         step = epoch * len(self.sampler) + position
         self.hooks.before_step(step)
         self._set_rates(step)
+        self.losses[position] = self._update(self.hooks.objective(epoch))(batch)
+        if position % FINITE_CHECK_EVERY == FINITE_CHECK_EVERY - 1:
+            self._refuse_divergence(epoch, position + 1)
+        self.finished = self.hooks.after_step(step)
+
+    def _update(self, objective: Objective) -> Callable[[Batch], Tensor]:
+        """The step for an objective: recorded where that is possible, plain elsewhere."""
+        if self._current is None or self._current[0] != objective:
+            step: Callable[[Batch], Tensor] = partial(self._plain_update, objective)
+            if self.world == 1 and self.model.can_be_captured:
+                step = CapturedStep(step, self.sampler.device)
+            self._current = (objective, step)
+        return self._current[1]
+
+    def _plain_update(self, objective: Objective, batch: Batch) -> Tensor:
+        """Loss, gradients and one step of each optimizer."""
         mine = batch if self.world == 1 else batch.of_rank(self.rank, self.world)
-        loss = self.hooks.objective(epoch)(self.model, mine, len(batch.users))
+        loss = objective(self.model, mine, len(batch.users))
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -182,10 +202,7 @@ class Loop:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip_norm)
         for optimizer in self.optimizers:
             optimizer.step()
-        self.losses[position] = loss.detach()
-        if position % FINITE_CHECK_EVERY == FINITE_CHECK_EVERY - 1:
-            self._refuse_divergence(epoch, position + 1)
-        self.finished = self.hooks.after_step(step)
+        return loss.detach()
 
     def _set_rates(self, step: int) -> None:
         if not self.cosine:
@@ -193,7 +210,8 @@ class Loop:
         share = 0.5 * (1 + math.cos(math.pi * step / (self.epochs * len(self.sampler))))
         for optimizer, rates in zip(self.optimizers, self.base_rates, strict=True):
             for group, rate in zip(optimizer.param_groups, rates, strict=True):
-                group["lr"] = rate * share
+                # In place: a recorded step reads the rate where it lies.
+                group["lr"].fill_(rate * share)
 
     def _add_up_gradients(self) -> None:
         """Every process holds the gradient of its part of the batch; the sum is that of all."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -49,6 +49,10 @@ class Backbone(nn.Module):
     A backbone learns of the data no more than ``train`` says; its own weights
     come from ``generator``.
     """
+
+    capturable: ClassVar[bool] = False
+    """Whether `forward` and its gradient can be recorded as a CUDA graph: they never wait for
+    the device, and no shape depends on values."""
 
     def __init__(
         self,

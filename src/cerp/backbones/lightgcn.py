@@ -20,6 +20,8 @@ class LightGCN(Backbone):
     self-loops (see `Graph`). No weights of its own.
     """
 
+    capturable = True
+
     def __init__(
         self,
         train: Interactions,

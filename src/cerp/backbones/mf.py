@@ -13,6 +13,8 @@ from cerp.embeddings.base import Embedding
 class MatrixFactorization(Backbone):
     """``score(u, i) = ⟨e_u, e_i⟩``; no weights of its own."""
 
+    capturable = True
+
     def forward(self, embedding: Embedding, users: Tensor, items: Tensor) -> BatchOutput:
         """Scores of a training batch: user codes (B,) against item codes (B, m)."""
         # One lookup for both sides: the backward of each fills a gradient of the table's size.

@@ -13,6 +13,7 @@ from cerp.data.ids import Int32Array
 from cerp.data.interactions import Interactions
 from cerp.embeddings.base import Embedding
 from cerp.errors import ConfigError
+from cerp.layers import linear
 
 SCORING_BYTES = 16 * 2**20
 """Size of the largest activations in `MLPScorer`, unless there are more users than fit."""
@@ -40,6 +41,8 @@ class MLP(Backbone):
     Xavier-uniform and biases zero.
     """
 
+    capturable = True
+
     def __init__(
         self,
         train: Interactions,
@@ -50,8 +53,8 @@ class MLP(Backbone):
     ) -> None:
         super().__init__(train, embedding_dim=embedding_dim)
         widths = (*hidden_widths(reference_dim), 1)
-        self.first = _linear(2 * embedding_dim, widths[0], generator)
-        self.rest = nn.ModuleList(_linear(*sizes, generator) for sizes in pairwise(widths))
+        self.first = linear(2 * embedding_dim, widths[0], generator)
+        self.rest = nn.ModuleList(linear(*sizes, generator) for sizes in pairwise(widths))
 
     def forward(self, embedding: Embedding, users: Tensor, items: Tensor) -> BatchOutput:
         """Scores of a training batch: user codes (B,) against item codes (B, m)."""
@@ -81,14 +84,6 @@ class MLP(Backbone):
             # In place: neither an addition nor a linear layer needs its output for its gradient.
             hidden = layer(hidden.relu_())
         return hidden.squeeze(-1)
-
-
-def _linear(inputs: int, outputs: int, generator: torch.Generator | None) -> nn.Linear:
-    # Without storage first: nn.Linear would draw weights from the global generator.
-    layer = nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu")
-    nn.init.xavier_uniform_(layer.weight, generator=generator)
-    nn.init.zeros_(layer.bias)
-    return layer
 
 
 class MLPScorer:

