@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cerp.budget import Budget, bucket_count
+from cerp.budget import Budget, bucket_count, parse_size
 from cerp.embeddings.hashing import smallest_bucket_count
 from cerp.errors import ConfigError
 
@@ -61,10 +61,24 @@ def test_a_budget_that_does_not_fit_the_table_is_refused_with_the_range(value: s
         Budget.parse(value).limit(100, 8)
 
 
-@pytest.mark.parametrize("text", ["400KB", "1.5 MB", "2MiB", "90673B"])
-def test_bytes_are_recognised_and_left_to_the_model_file(text: str):
-    with pytest.raises(ConfigError, match="number of bytes"):
-        Budget.parse(text)
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("400KB", 400_000), ("1.5 MB", 1_500_000), ("2MiB", 2 * 1024**2), ("90673B", 90_673)],
+)
+def test_a_size_is_a_number_of_bytes(text: str, size: int):
+    budget = Budget.parse(text)
+    assert (budget.size, budget.kept, parse_size(text)) == (size, None, size)
+
+
+def test_a_size_does_not_say_how_many_values_it_has_room_for():
+    with pytest.raises(ConfigError, match="is a number of bytes"):
+        Budget.parse("400KB").limit(GOWALLA, 128)
+
+
+@pytest.mark.parametrize("text", ["99%", "90673", "", "lots", "-3KB", "2TB"])
+def test_what_is_not_a_size_is_refused_with_examples(text: str):
+    with pytest.raises(ConfigError, match="'400KB' or '2MB'"):
+        parse_size(text)
 
 
 @pytest.mark.parametrize("value", ["", "lots", "90,673", "1e5", "0.5", 0.99, "99%%", "٩٩%"])
@@ -74,7 +88,7 @@ def test_anything_else_is_refused_with_examples(value: str):
 
 
 @pytest.mark.parametrize(
-    ("share", "least", "most"), [("90%", 4900, 5100), ("95%", 4500, 5000), ("99%", 3000, 4000)]
+    ("share", "least", "most"), [("90%", 4900, 5100), ("95%", 4500, 5000), ("99%", 3900, 4000)]
 )
 def test_buckets_for_gowalla(share: str, least: int, most: int):
     assert least <= bucket_count(Budget.parse(share).limit(GOWALLA, 128), GOWALLA, 128) <= most

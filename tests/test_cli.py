@@ -202,9 +202,11 @@ def test_a_run_folder_holds_config_metrics_curves_and_weights(trained):
         "config.json",
         "metrics.json",
         "curves.jsonl",
-        "pruned.safetensors",
-        "model-80.safetensors",
+        "searched.safetensors",
+        "model-95%.safetensors",
+        "model-95%.cerp",
         "model-300.safetensors",
+        "model-300.cerp",
     }
 
 
@@ -228,7 +230,7 @@ def test_evaluate_refuses_a_run_of_other_data(trained):
     ("options", "message"),
     [
         (["--budget", "100%"], "the pruned share must be above 0% and below 100%"),
-        (["--budget", "400KB"], "is a number of bytes"),
+        (["--budget", "20B"], "an embedding of 20 bytes is too small here"),
         (["--backbone", "ncf"], "unknown backbone 'ncf'; there are: lightgcn, mf, mlp"),
         (["--buckets", "2"], "the smallest bucket count that can is 15"),
         (["--resume"], "--resume needs the folder of the run"),

@@ -18,6 +18,7 @@ def test_the_public_names_are_these():
         "evaluate",
         "fit",
         "id_leak",
+        "load",
         "load_splits",
         "paired_bootstrap",
         "read",

@@ -30,7 +30,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def weights(folder: Path) -> dict[str, dict[str, torch.Tensor]]:
-    return {path.name: read_checkpoint(path)[0] for path in sorted(folder.glob("model-*"))}
+    return {
+        path.name: read_checkpoint(path)[0] for path in sorted(folder.glob("model-*.safetensors"))
+    }
 
 
 def assert_same_weights(first: Path, second: Path) -> None:
@@ -56,7 +58,7 @@ def run_until(folder: Path, done: str, extra_seconds: float) -> None:
 def test_killed_in_each_stage_it_ends_with_the_same_bits(undisturbed: Path, tmp_path: Path):
     run_until(tmp_path, "checkpoint.safetensors", 0.05)
     assert not (tmp_path / "metrics.json").exists()
-    run_until(tmp_path, "pruned.safetensors", 0.05)
+    run_until(tmp_path, "searched.safetensors", 0.05)
     assert not (tmp_path / "metrics.json").exists()
     subprocess.run([sys.executable, SCRIPT, tmp_path], check=True, timeout=120)
     assert_same_weights(tmp_path, undisturbed)
@@ -117,7 +119,7 @@ def test_a_full_disk_leaves_the_earlier_checkpoint_intact(tmp_path: Path, monkey
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("cerp.checkpoint.os.fsync", no_space)
-    with pytest.raises(CheckpointError, match=r"No space left.*one before it is intact"):
+    with pytest.raises(CheckpointError, match=r"No space left.*before is intact"):
         write_checkpoint(path, {"weight": torch.ones(3)}, {"step": 2})
     assert read_checkpoint(path)[1] == {"step": 1}
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cerp.evaluation import Metrics, evaluate, paired_bootstrap
     from cerp.fitting import fit
     from cerp.leak import id_leak
+    from cerp.runtime import load
 
 _HOMES = {
     "CerpError": "cerp.errors",
@@ -35,6 +36,7 @@ _HOMES = {
     "evaluate": "cerp.evaluation",
     "fit": "cerp.fitting",
     "id_leak": "cerp.leak",
+    "load": "cerp.runtime",
     "load_splits": "cerp.data.datasets:load",
     "paired_bootstrap": "cerp.evaluation",
     "read": "cerp.data.readers",
@@ -49,6 +51,7 @@ __all__ = [
     "evaluate",
     "fit",
     "id_leak",
+    "load",
     "load_splits",
     "paired_bootstrap",
     "read",

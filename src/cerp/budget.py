@@ -24,7 +24,7 @@ SPARE_GROWTH = 0.9
 """The power at which 2bd / t grows as the kept share falls below a tenth."""
 
 SPARE_LIMIT = 14.0
-"""The largest 2bd / t. Validation NDCG@10 at 99%, LightGCN, at ratios of 3, 5, 9 and about 14:
+"""The largest 2bd / t. Validation NDCG@10 at 99%, LightGCN, at ratios of 3, 5, 9 and 11:
 ml-1m .133, .138, .143, .144; amazon-beauty .022, .023, .024, .024 (results/buckets.json)."""
 
 LARGE_CODEBOOKS = 20_000_000
@@ -32,21 +32,25 @@ LARGE_CODEBOOKS = 20_000_000
 thresholds, their gradients and four optimizer moments, eight numbers for each entry."""
 
 _NUMBER = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*(%|[kmg]?i?b)?", re.ASCII | re.IGNORECASE)
+_THOUSANDS = {"": 0, "k": 1, "m": 2, "g": 3}
 
 
 @dataclass(frozen=True)
 class Budget:
-    """A limit on stored embedding values, made by `parse`."""
+    """A limit on the embedding, in stored values or in bytes, made by `parse`."""
 
     text: str
     """As the caller wrote it."""
 
-    kept: Fraction | int
-    """The share of the full table that may be stored, or a count of values."""
+    kept: Fraction | int | None
+    """The share of the full table that may be stored, or a count of values; None: `size` limits."""
+
+    size: int | None = None
+    """The bytes that the embedding may take in a model file."""
 
     @classmethod
     def parse(cls, value: Budget | str | int) -> Budget:
-        """``'99%'``, ``'99.5%'`` (pruned share of the full table), or a count such as 90673."""
+        """``'99%'`` (pruned share of the full table), a count such as 90673, or ``'400KB'``."""
         if isinstance(value, Budget):
             return value
         text = str(value).strip()
@@ -55,14 +59,11 @@ class Budget:
         if unit == "%":
             return cls(text, _kept_share(text, Fraction(number)))
         if unit is not None:
-            raise ConfigError(
-                f"budget {text!r} is a number of bytes, and only a model file has bytes to limit; "
-                "give training a pruned share such as '99%' or a count of values such as 90673"
-            )
+            return cls(text, None, parse_size(text))
         if match is None or "." in number:
             raise ConfigError(
                 f"budget {text!r} is neither a pruned share such as '99%' nor a whole number of "
-                "values such as 90673"
+                "values such as 90673 nor a size such as '400KB'"
             )
         count = int(number)
         if count < SMALLEST_LIMIT:
@@ -77,6 +78,11 @@ class Budget:
 
     def limit(self, num_entities: int, dim: int) -> int:
         """t: the count itself, or ``⌊(1 − s)·N·d⌋`` for a pruned share s, computed exactly."""
+        if self.kept is None:
+            raise ConfigError(
+                f"budget {self.text!r} is a number of bytes, and only a model file has bytes to "
+                "limit; here, give a pruned share such as '99%' or a count of values such as 90673"
+            )
         full = num_entities * dim
         limit = self.kept if isinstance(self.kept, int) else int(self.kept * full)
         if not SMALLEST_LIMIT <= limit <= full:
@@ -86,6 +92,16 @@ class Budget:
                 f"to {full:,} (the full table)"
             )
         return limit
+
+
+def parse_size(text: str) -> int:
+    """Bytes of ``'400KB'``, ``'2MB'`` (KB = 1000), ``'1MiB'`` (KiB = 1024) or ``'5000B'``."""
+    match = _NUMBER.fullmatch(text.strip())
+    number, unit = match.groups() if match else ("", None)
+    if unit in (None, "%") or number.startswith("-"):
+        raise ConfigError(f"{text!r} is not a size; write one such as '400KB' or '2MB'")
+    base = 1024 if "i" in unit.lower() else 1000
+    return int(Fraction(number) * base ** _THOUSANDS[unit.lower().rstrip("ib")])
 
 
 def _kept_share(text: str, percent: Fraction) -> Fraction:

@@ -21,19 +21,7 @@ def write_checkpoint(path: Path, tensors: dict[str, Tensor], facts: dict[str, An
         {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
         {"facts": json.dumps(facts)},
     )
-    scratch = path.with_name(f".{path.name}.writing")
-    try:
-        with scratch.open("wb") as file:
-            file.write(payload)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(path)
-    except OSError as error:
-        scratch.unlink(missing_ok=True)
-        raise CheckpointError(
-            f"cannot write the checkpoint {path}: {error}; the one before it is intact. "
-            "Free some space and resume"
-        ) from error
+    write_bytes(path, payload)
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -45,6 +33,23 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"{path} is not a readable checkpoint ({error}); remove it to start afresh"
+        ) from error
+
+
+def write_bytes(path: Path, payload: bytes) -> None:
+    """Write under a temporary name, flush to disk, rename: whole or not at all."""
+    scratch = path.with_name(f".{path.name}.writing")
+    try:
+        with scratch.open("wb") as file:
+            file.write(payload)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+    except OSError as error:
+        scratch.unlink(missing_ok=True)
+        raise CheckpointError(
+            f"cannot write {path}: {error}; what was there before is intact. "
+            "Free some space and resume"
         ) from error
 
 

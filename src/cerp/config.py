@@ -109,10 +109,13 @@ class Config:
     """Everything that decides a result, the data aside."""
 
     method: str = "cerp"
+    method_options: dict[str, Any] = field(default_factory=dict)
     backbone: str = "lightgcn"
     backbone_options: dict[str, Any] = field(default_factory=dict)
     budgets: tuple[str, ...] = ("99%",)
-    """Of the full table, or counts of values."""
+    """Of the full table, counts of values, or sizes of the embedding such as 400KB."""
+    max_file_size: str | None = None
+    """Of the whole model file, such as 2MB; None: any."""
     dim: int = 128
     buckets: int | None = None
     """Rows of each codebook; None: by the rule of `cerp.budget.bucket_count`."""

@@ -1,6 +1,6 @@
 """`fit`: from splits to trained models under their budgets.
 
-order ids -> prune once for all budgets -> train what is left of each -> select
+order ids -> search once for all budgets -> train what each may keep -> select
 on validation -> read the test part once. With a folder, every finished stage
 leaves its file there, so an interrupted run goes on with the stage it was in.
 """
@@ -9,44 +9,47 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from cerp import backbones
+from cerp import methods
 from cerp._version import __version__
-from cerp.budget import Budget, bucket_count
-from cerp.checkpoint import read_checkpoint, write_checkpoint, write_json, write_text
-from cerp.config import Config, Rewind, RunOptions, differences
+from cerp.artifact import Encoding, ValuesCodec, decode, embedding_bytes, section_bytes
+from cerp.budget import Budget, parse_size
+from cerp.checkpoint import read_checkpoint, write_bytes, write_checkpoint, write_json
+from cerp.config import Config, RunOptions
 from cerp.data.ids import Id, Int32Array
 from cerp.data.ordering import order
 from cerp.data.splits import PARTS, Part, Splits
 from cerp.distributed import rank
 from cerp.embeddings.base import Embedding
 from cerp.embeddings.cerp import CompositionalEmbedding
-from cerp.embeddings.full import FullEmbedding
 from cerp.errors import ConfigError, DataError
-from cerp.evaluation import Metrics, entries_of, evaluate
+from cerp.evaluation import CONVENTIONS, Metrics, evaluate
 from cerp.leak import id_leak
+from cerp.methods import Context, Found
+from cerp.methods.base import CHECKPOINT, packed, unpacked
 from cerp.presets import preset
-from cerp.ranking import exclude, top_k
 from cerp.recommender import Recommender
-from cerp.stages import (
-    Snapshot,
-    StageResult,
-    pack_snapshots,
-    prune,
-    score_memory,
-    train,
-    unpack_snapshots,
+from cerp.run_folder import add_curves, enter
+from cerp.runtime import Recommendation, Runtime
+from cerp.shipping import (
+    Graph,
+    SizeLimit,
+    as_shipped,
+    bytes_beside_embedding,
+    largest_limit,
+    ship,
+    within,
 )
-from cerp.training import Checkpointing
+from cerp.stages import StageResult, score_memory, train
 
-METHODS = ("cerp", "full")
-CHECKPOINT = "checkpoint.safetensors"
+VALUES_UNDER_A_SIZE: tuple[ValuesCodec, ...] = ("fp16", "int8", "int4")
+"""What is tried under a limit on bytes; fp32 would halve the number of values for nothing."""
 
 
 @dataclass(eq=False)
@@ -59,30 +62,70 @@ class FittedModel:
     recommender: Recommender
     splits: Splits
     """What it was trained on; after a refit, more than what selected it."""
+    config: Config
     facts: dict[str, Any]
-    """nnz, average dimension, overlap, epochs, seconds: ready for JSON."""
+    """nnz, average dimension, overlap, bytes, epochs, seconds: ready for JSON."""
     metrics: dict[str, dict[str, Any]]
     """``metrics["test"]["ndcg@10"]``: valid and test, where they may be looked at."""
+    encoding: Encoding = field(default_factory=Encoding)
+    """How the model is written to a file, unless `save` is told otherwise."""
     judged: dict[str, Metrics] = field(default_factory=dict, repr=False)
-    """The same with per-user values; empty for a model that was read from a run."""
+    """The metrics with per-user values; empty for a model that was read from a run."""
 
-    def recommend(self, user: Id, k: int = 10) -> list[Id]:
-        """The k best items for a user that they have not taken, by original ids."""
-        code = self.splits.users.encode([user], what="user")
-        scores = exclude(
-            self.recommender.scorer().score_all(code),
-            *entries_of(self.splits.train_and_valid, code),
+    def recommend(self, user: Id, k: int = 10, **options: Any) -> list[Recommendation]:
+        """The k best items for a user, as `cerp.load` of the saved model would give them."""
+        return self._runtime.recommend(user, k, **options)
+
+    def file(
+        self,
+        encoding: Encoding | None = None,
+        *,
+        graph: Graph = "edges",
+        limit: SizeLimit | None = None,
+        titles: list[str] | None = None,
+    ) -> bytes:
+        """The model file, in the model's own encoding or another one."""
+        shipped = ship(
+            self.recommender,
+            self.splits,
+            self.config.backbone,
+            graph=graph,
+            facts=self._file_facts(),
+            titles=titles,
         )
-        items, _ = top_k(scores, k)
-        return self.splits.items.decode(items[0][items[0] >= 0])
+        return within(shipped, encoding or self.encoding, limit or SizeLimit())
 
-    def save(self, path: str | Path) -> None:
-        """The weights, as safetensors, with `summary` in the header."""
-        write_checkpoint(Path(path), self.recommender.state_dict(), self.summary())
+    def save(self, path: str | Path, encoding: Encoding | None = None, **options: Any) -> int:
+        """Write the model file; the bytes it takes. Options are those of `file`."""
+        data = self.file(encoding, **options)
+        write_bytes(Path(path), data)
+        return len(data)
 
     def summary(self) -> dict[str, Any]:
         """Budget, limit, facts and metrics."""
         return {"budget": self.budget, "limit": self.limit, **self.facts, **self.metrics}
+
+    @cached_property
+    def _runtime(self) -> Runtime:
+        return Runtime(decode(self.file()))
+
+    def _file_facts(self) -> dict[str, Any]:
+        config = self.config
+        return {
+            "method": config.method,
+            "budget": self.budget,
+            "limit": self.limit,
+            "hash": config.hash,
+            "ordering": config.ordering,
+            "seed": config.seed,
+            "fingerprint": self.splits.fingerprint,
+            "library": __version__,
+            "conventions": CONVENTIONS,
+            "metrics": {
+                part: {name: found[name] for name in ("ndcg@10", "recall@10")}
+                for part, found in self.metrics.items()
+            },
+        }
 
 
 def fit(
@@ -130,32 +173,50 @@ def load_run(folder: str | Path, splits: Splits, *, device: str = "cpu") -> list
     return fit_all(splits, config, RunOptions(device=device, folder=path, resume=True))
 
 
+class _Candidate(NamedTuple):
+    """One way to meet a budget."""
+
+    limit: int
+    """In values."""
+    encoding: Encoding
+    size: SizeLimit
+
+
+class _Trained(NamedTuple):
+    """A candidate after training."""
+
+    candidate: _Candidate
+    recommender: Recommender
+    result: StageResult
+    valid: Metrics
+
+
 class _Run:
     """What the stages of one run share."""
 
     def __init__(self, splits: Splits, config: Config, options: RunOptions) -> None:
-        if config.method not in METHODS:
-            raise ConfigError(
-                f"unknown method {config.method!r}; choose one of {', '.join(METHODS)}"
-            )
         self.splits, self.config, self.options = splits, config, options
-        self.device = torch.device(options.device)
-        self.budgets = ("full",) if config.method == "full" else config.budgets
-        self.limits = [self._limit(budget) for budget in self.budgets]
+        self.method = methods.method(config.method)
         self.folder = options.folder
+        self.budgets = ("full",) if config.method == "full" else config.budgets
+        for budget in self.budgets:
+            self._plain_limit(budget)  # a budget that cannot be is refused before a folder is made
         if self.folder:
-            _enter(self.folder, config, splits, resume=options.resume)
+            enter(self.folder, config, splits, resume=options.resume)
 
     def models(self) -> list[FittedModel]:
-        positions, snapshots = self._pruned() if self.config.method == "cerp" else (None, {})
-        models = [
-            self._model(budget, limit, positions, snapshots.get(limit))
-            for budget, limit in zip(self.budgets, self.limits, strict=True)
-        ]
+        """One model for each budget, in the order given."""
+        positions = self._positions()
+        candidates = {budget: self._candidates(budget, positions) for budget in self.budgets}
+        limits = tuple(found.limit for entries in candidates.values() for found in entries)
+        context = Context(self.splits, self.config, self.options, limits, positions)
+        found = self._found(context)
+        models = [self._model(context, budget, candidates[budget], found) for budget in candidates]
         if self.folder and rank() == 0:
             write_json(self.folder / "metrics.json", self._result(models))
             (self.folder / CHECKPOINT).unlink(missing_ok=True)
-        return models
+        by_budget = dict(zip(candidates, models, strict=True))
+        return [by_budget[budget] for budget in self.budgets]
 
     def _result(self, models: list[FittedModel]) -> dict[str, Any]:
         # Native order may read the test set off the ids: its results say how much.
@@ -164,188 +225,238 @@ class _Run:
             "config": self.config.to_dict(),
             "fingerprint": self.splits.fingerprint,
             "version": __version__,
-            "device": _device_name(self.device),
+            "device": _device_name(torch.device(self.options.device)),
             "id_leak": leak,
             "models": [model.summary() for model in models],
         }
 
-    def _limit(self, budget: str) -> int:
+    def _plain_limit(self, budget: str) -> int | None:
+        """The values that a budget allows; None where it limits bytes."""
         count, dim = self.splits.num_entities, self.config.dim
-        if self.config.method == "full":
+        if budget == "full":
             return count * dim
-        return Budget.parse(budget).limit(count, dim)
+        parsed = Budget.parse(budget)
+        return None if parsed.kept is None else parsed.limit(count, dim)
 
-    def _pruned(self) -> tuple[Int32Array, dict[int, Snapshot]]:
-        """Positions and snapshots, from the pruning stage or from the file that it left."""
-        path = self.folder / "pruned.safetensors" if self.folder else None
-        if path and path.exists():
-            tensors, facts = read_checkpoint(path)
-            return tensors["positions"].numpy(), unpack_snapshots(tensors, facts)
-        positions = order(self.splits.train, self.config.ordering, seed=self.config.seed)
-        snapshots, history = prune(
-            self._recommender(self._embedding(positions), self.splits),
-            self.splits,
-            self.config.prune,
-            self.limits,
-            seed=self.config.seed,
-            options=self.options,
-            checkpointing=self._checkpointing("prune"),
+    def _positions(self) -> Int32Array | None:
+        if not self.method.is_ordered:
+            return None
+        return order(self.splits.train, self.config.ordering, seed=self.config.seed)
+
+    def _candidates(self, budget: str, positions: Int32Array | None) -> list[_Candidate]:
+        """The encodings to be tried for a budget, each with the values it has room for."""
+        limit = self._plain_limit(budget)
+        whole = self.config.max_file_size
+        size = SizeLimit(
+            None if budget == "full" else Budget.parse(budget).size,
+            None if whole is None else parse_size(whole),
         )
+        if size == SizeLimit():
+            assert limit is not None
+            return [_Candidate(limit, Encoding(), size)]
+        context = Context(self.splits, self.config, self.options, (1,), positions)
+        most = self.splits.num_entities * self.config.dim if limit is None else limit
+        rooms = {values: self._room(context, size, values) for values in VALUES_UNDER_A_SIZE}
+        for _ in range(2):  # the largest limit decides on the buckets, and those on all limits
+            limits = {
+                values: min(most, largest_limit(self.method, context, room, values))
+                for values, room in rooms.items()
+            }
+            context = context.with_limits(max(limits.values()))
+        return [
+            _Candidate(limit, Encoding(values=values), size) for values, limit in limits.items()
+        ]
+
+    def _room(self, context: Context, size: SizeLimit, values: ValuesCodec) -> int:
+        """The bytes that the embedding may take."""
+        rooms = [] if size.embedding is None else [size.embedding]
+        if size.file is not None:
+            beside = bytes_beside_embedding(self.method, context, values)
+            if beside >= size.file:
+                raise ConfigError(
+                    f"a file of {size.file:,} bytes is too small: without any embedding this "
+                    f"model takes {beside:,} (graph, backbone, ids and header)"
+                )
+            rooms.append(size.file - beside)
+        return min(rooms)
+
+    def _found(self, context: Context) -> dict[int, Found]:
+        """What the search found, from its stage or from the file that it left."""
+        path = self.folder / "searched.safetensors" if self.folder else None
+        if path and path.exists():
+            return unpacked(*read_checkpoint(path))
+        search = self.method.search(context)
         if path and rank() == 0:
-            self._add_curves("prune", history)
-            tensors, facts = pack_snapshots(snapshots)
-            write_checkpoint(path, tensors | {"positions": torch.from_numpy(positions)}, facts)
-        return positions, snapshots
+            add_curves(path.parent, self.method.search_stage, search.history)
+            write_checkpoint(path, *packed(search.found))
+        return search.found
 
     def _model(
-        self, budget: str, limit: int, positions: Int32Array | None, snapshot: Snapshot | None
+        self, context: Context, budget: str, candidates: list[_Candidate], found: dict[int, Found]
     ) -> FittedModel:
-        path = self.folder / f"model-{limit}.safetensors" if self.folder else None
+        path = self.folder / f"model-{budget}.safetensors" if self.folder else None
         if path and path.exists():
-            return self._read_model(path, budget, limit, positions)
+            return self._read_model(path, context, budget, candidates, found)
         started = time.monotonic()
-        recommender, result = self._train(f"train {budget}", positions, snapshot, self.splits)
-        splits = self.splits
-        parts: list[Part] = ["valid", "test"]
+        trained = [self._trained(context, budget, entry, found) for entry in candidates]
+        best = max(trained, key=lambda entry: entry.valid.mean["ndcg@10"])
+        recommender, splits = best.recommender, self.splits
+        judged: dict[str, Metrics] = {}
         if self.config.refit:
             splits = self.splits.refit(self.config.refit)
-            parts = ["test"] if len(splits.test) else []
-            recommender, _ = self._train(
-                f"refit {budget}", positions, snapshot, splits, epochs=result.best_epoch
-            )
-        scorer = recommender.scorer()
-        judged: dict[str, Metrics] = {
-            part: evaluate(scorer, splits, on=part, memory=score_memory(self.device))
-            for part in parts
-        }
-        facts = {
-            "nnz": recommender.embedding.nnz,
-            **_shape_facts(recommender.embedding),
-            "best_epoch": result.best_epoch,
-            "best_valid_ndcg@10": result.best_score,
-            "seconds": round(time.monotonic() - started, 2),
-            "pruning": snapshot.facts if snapshot else None,
-        }
-        metrics: dict[str, dict[str, Any]] = {
-            part: found.summary() for part, found in judged.items()
-        }
-        model = FittedModel(budget, limit, recommender, splits, facts, metrics, judged)
+            recommender = self._refitted(context, budget, best, found, splits)
+        else:
+            judged["valid"] = best.valid
+        if len(splits.test):
+            judged["test"] = self._judged(recommender, splits, "test")
+        model = FittedModel(
+            budget,
+            best.candidate.limit,
+            recommender,
+            splits,
+            self.config,
+            _facts(recommender.embedding, best, found, time.monotonic() - started),
+            {part: metrics.summary() for part, metrics in judged.items()},
+            best.candidate.encoding,
+            judged,
+        )
+        model.facts |= self._file_facts(model, best.candidate.size)
         if path and rank() == 0:
-            model.save(path)
+            write_checkpoint(path, recommender.state_dict(), model.summary())
         return model
 
+    def _trained(
+        self, context: Context, budget: str, candidate: _Candidate, found: dict[int, Found]
+    ) -> _Trained:
+        """A candidate trained to its best epoch, as its file would have it."""
+        stage = f"train {budget}"
+        if candidate.size != SizeLimit():
+            stage += f" {candidate.encoding.values}"
+        recommender, result = self._train(context, stage, candidate.limit, found)
+        recommender = self._as_filed(recommender, self.splits, candidate)
+        return _Trained(
+            candidate, recommender, result, self._judged(recommender, self.splits, "valid")
+        )
+
+    def _refitted(
+        self,
+        context: Context,
+        budget: str,
+        best: _Trained,
+        found: dict[int, Found],
+        splits: Splits,
+    ) -> Recommender:
+        """The selected candidate, trained once more on more data for as many epochs."""
+        context = replace(context, splits=splits)
+        recommender, _ = self._train(
+            context, f"refit {budget}", best.candidate.limit, found, best.result.best_epoch
+        )
+        return self._as_filed(recommender, splits, best.candidate)
+
+    def _train(
+        self,
+        context: Context,
+        stage: str,
+        limit: int,
+        found: dict[int, Found],
+        epochs: int | None = None,
+    ) -> tuple[Recommender, StageResult]:
+        embedding = self.method.embedding(context, limit, found[limit])
+        recommender = context.recommender(embedding)
+        result = train(
+            recommender,
+            context.splits,
+            self.config.train,
+            seed=self.config.seed + 1,
+            label=stage,
+            options=self.options,
+            hooks=self.method.hooks(context, embedding),
+            epochs=epochs,
+            checkpointing=context.checkpointing(stage),
+        )
+        if self.folder and rank() == 0:
+            add_curves(self.folder, stage, result.history)
+        return recommender, result
+
+    def _as_filed(
+        self, recommender: Recommender, splits: Splits, candidate: _Candidate
+    ) -> Recommender:
+        """The recommender with the values of its file, where the file rounds them."""
+        if candidate.size == SizeLimit():
+            return recommender
+        shipped = ship(recommender, splits, self.config.backbone)
+        return as_shipped(recommender, decode(within(shipped, candidate.encoding, candidate.size)))
+
+    def _judged(self, recommender: Recommender, splits: Splits, part: Part) -> Metrics:
+        memory = score_memory(recommender.device)
+        return evaluate(recommender.scorer(), splits, on=part, memory=memory)
+
+    def _file_facts(self, model: FittedModel, size: SizeLimit) -> dict[str, Any]:
+        """The model file's sizes; the file itself, where the run has a folder."""
+        try:
+            data = model.file(limit=size)
+        except ConfigError as error:
+            return {"file": None, "why_no_file": str(error)}
+        if self.folder and rank() == 0:
+            write_bytes(self.folder / f"model-{model.budget}.cerp", data)
+        return {
+            "values": model.encoding.values,
+            "embedding_bytes": embedding_bytes(section_bytes(data)),
+            "file_bytes": len(data),
+        }
+
     def _read_model(
-        self, path: Path, budget: str, limit: int, positions: Int32Array | None
+        self,
+        path: Path,
+        context: Context,
+        budget: str,
+        candidates: list[_Candidate],
+        found: dict[int, Found],
     ) -> FittedModel:
         """A model that an earlier call has finished."""
-        refit = self.config.refit
-        splits = self.splits.refit(refit) if refit else self.splits
-        recommender = self._recommender(self._embedding(positions), splits)
         tensors, summary = read_checkpoint(path)
+        splits = self.splits.refit(self.config.refit) if self.config.refit else self.splits
+        context = replace(context, splits=splits)
+        chosen = next(entry for entry in candidates if entry.limit == summary["limit"])
+        embedding = self.method.embedding(context, chosen.limit, found[chosen.limit])
+        recommender = context.recommender(embedding)
         recommender.load_state_dict(tensors)
         recommender.eval()
         metrics: dict[str, dict[str, Any]] = {
             part: summary.pop(part) for part in PARTS if part in summary
         }
         facts = {name: value for name, value in summary.items() if name not in ("budget", "limit")}
-        return FittedModel(budget, limit, recommender, splits, facts, metrics)
-
-    def _train(
-        self,
-        stage: str,
-        positions: Int32Array | None,
-        snapshot: Snapshot | None,
-        splits: Splits,
-        epochs: int | None = None,
-    ) -> tuple[Recommender, StageResult]:
-        embedding = self._embedding(positions)
-        if snapshot is not None:
-            _put_on(embedding, snapshot, self.config.rewind)
-        recommender = self._recommender(embedding, splits)
-        result = train(
+        return FittedModel(
+            budget,
+            chosen.limit,
             recommender,
             splits,
-            self.config.train,
-            seed=self.config.seed + 1,
-            label=stage,
-            options=self.options,
-            epochs=epochs,
-            checkpointing=self._checkpointing(stage),
-        )
-        if self.folder and rank() == 0:
-            self._add_curves(stage, result.history)
-        return recommender, result
-
-    def _embedding(self, positions: Int32Array | None) -> Embedding:
-        """The embedding before any training: the same one whenever it is asked for."""
-        config, count = self.config, self.splits.num_entities
-        generator = torch.Generator().manual_seed(config.seed)
-        if config.method == "full":
-            return FullEmbedding(count, config.dim, generator=generator)
-        # One pruning run serves all budgets; the loosest one needs the most room.
-        buckets = config.buckets or bucket_count(max(self.limits), count, config.dim)
-        return CompositionalEmbedding(
-            count,
-            config.dim,
-            buckets=buckets,
-            hash_name=config.hash,
-            positions=positions,
-            generator=generator,
+            self.config,
+            facts,
+            metrics,
+            chosen.encoding,
         )
 
-    def _recommender(self, embedding: Embedding, splits: Splits) -> Recommender:
-        backbone = backbones.create(
-            self.config.backbone,
-            splits.train,
-            embedding_dim=self.config.dim,
-            generator=torch.Generator().manual_seed(self.config.seed + 1),
-            **self.config.backbone_options,
-        )
-        return Recommender(embedding, backbone).to(self.device)
 
-    def _checkpointing(self, stage: str) -> Checkpointing | None:
-        if self.folder is None:
-            return None
-        return Checkpointing(self.folder / CHECKPOINT, stage, self.options.checkpoint_seconds)
-
-    def _add_curves(self, stage: str, history: Iterable[dict[str, float]]) -> None:
-        assert self.folder is not None
-        path = self.folder / "curves.jsonl"
-        kept = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        kept = [line for line in kept if json.loads(line)["stage"] != stage]
-        rows = [json.dumps({"stage": stage, **row}) for row in history]
-        write_text(path, "\n".join([*kept, *rows]) + "\n")
-
-
-def _enter(folder: Path, config: Config, splits: Splits, *, resume: bool) -> None:
-    """Start a run in a folder, or go on with the one that is there, if it is the same."""
-    mine = {"config": config.to_dict(), "fingerprint": splits.fingerprint}
-    path = folder / "config.json"
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        if rank() == 0:
-            write_json(path, mine)
-        return
-    if found := differences(mine, json.loads(path.read_text(encoding="utf-8"))):
-        raise ConfigError(
-            f"{folder} holds another run; it differs in {'; '.join(found)} "
-            "(asked for against there). Choose another folder, or remove it"
-        )
-    if not resume:
-        raise ConfigError(f"{folder} holds this run already; pass --resume to go on with it")
-
-
-def _put_on(embedding: Embedding, snapshot: Snapshot, rewind: Rewind) -> None:
-    """Leave of a fresh embedding what survived pruning, at its first or at its pruned values."""
-    assert isinstance(embedding, CompositionalEmbedding)
-    embedding.mask = snapshot.mask.cpu()
-    first = embedding.weight.detach().clone()
-    embedding.rewind(first if rewind == "initial" else snapshot.weight)
+def _facts(
+    embedding: Embedding, best: _Trained, found: dict[int, Found], seconds: float
+) -> dict[str, Any]:
+    cost = embedding.cost()
+    return {
+        "nnz": embedding.nnz,
+        "paper_count": cost.paper,
+        "stored_count": cost.stored,
+        **_shape_facts(embedding),
+        "best_epoch": best.result.best_epoch,
+        "best_valid_ndcg@10": best.result.best_score,
+        "seconds": round(seconds, 2),
+        "search": found[best.candidate.limit].facts or None,
+    }
 
 
 def _shape_facts(embedding: Embedding) -> dict[str, Any]:
     if not isinstance(embedding, CompositionalEmbedding):
-        return {"avg_dim": float(embedding.embedding_dim), "overlap": None}
+        return {"avg_dim": embedding.cost().paper / embedding.num_embeddings, "overlap": None}
     found = embedding.diagnostics()
     return {
         "avg_dim": found.average_dimension,

@@ -27,9 +27,7 @@ def preset(name: PresetName, backbone: str = "lightgcn", method: str = "cerp") -
     training = TrainConfig(validation_users=users)
     if method == "full":
         # From larger values than pruned codebooks start at, slower and for longer.
-        training = replace(
-            training, learning_rate=3e-3, epochs=150, evaluate_every=10, patience=3
-        )
+        training = replace(training, learning_rate=3e-3, epochs=150, evaluate_every=10, patience=3)
     if name == "default":
         return Config(backbone=backbone, method=method, train=training)
     return Config(

@@ -6,6 +6,7 @@ same shape, σ the logistic function, vectors e_k, temperature η.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -51,14 +52,13 @@ def pruning_penalty(vectors: Tensor, *, temperature: float, weight: Tensor | Non
     e_k are non-zero in different places. ``weight`` (one per vector, 1 if not
     given) lets a vector that occurs several times count once.
     """
-    rows = vectors.reshape(-1, vectors.shape[-1])
-    counts = rows.new_ones(len(rows)) if weight is None else weight.reshape(-1)
-    penalty: Tensor = _Penalty.apply(rows, counts, temperature)  # type: ignore[no-untyped-call]
+    counts = vectors.new_ones(vectors.shape[:-1]) if weight is None else weight
+    penalty: Tensor = _Penalty.apply(vectors, counts, temperature)  # type: ignore[no-untyped-call]
     return penalty
 
 
 class _Penalty(torch.autograd.Function):
-    """Value and gradient in one pass, a few rows at a time.
+    """Keeps no more than the vectors, and goes through them a few rows at a time.
 
     The table of LightGCN has millions of entries, and plain autograd would
     write five temporaries of that size: on a CPU that is most of the step.
@@ -66,26 +66,33 @@ class _Penalty(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, weight: Tensor, temperature: float) -> Tensor:
-        rows = len(vectors) if vectors.is_cuda else PENALTY_ROWS
-        gradient = torch.empty_like(vectors)
+        rows, counts = vectors.flatten(0, -2), weight.flatten()
+        ctx.save_for_backward(rows, counts)
+        ctx.temperature, ctx.shape = temperature, vectors.shape
         total = vectors.new_zeros(())
-        for some, counts, into in zip(
-            *(torch.split(tensor, rows) for tensor in (vectors, weight, gradient)), strict=True
-        ):
-            smooth = (some * temperature).tanh_()
-            squared = smooth.square()
-            total -= torch.dot(counts, squared.sum(dim=1))
-            # d/de of -w tanh²(ηe) is -2ηw tanh(ηe) (1 - tanh²(ηe)).
-            smooth.mul_((-2 * temperature * counts)[:, None])
-            torch.mul(smooth, squared.neg_().add_(1), out=into)
-        ctx.save_for_backward(gradient)
+        for some, their_counts in _few_rows(rows, counts):
+            squared = (some * temperature).tanh_().square_()
+            total -= torch.mv(squared.T, their_counts).sum()
         return total
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        (gradient,) = ctx.saved_tensors
-        return gradient * grad, None, None
+        rows, counts = ctx.saved_tensors
+        gradient = rows.new_empty(ctx.shape)
+        # d/de of -w tanh²(ηe) is -2ηw (tanh(ηe) - tanh³(ηe)).
+        factors = counts * (-2 * ctx.temperature * grad)
+        for some, their_factors, into in _few_rows(rows, factors, gradient.flatten(0, -2)):
+            smooth = (some * ctx.temperature).tanh_()
+            slope = torch.addcmul(smooth, smooth.square(), smooth, value=-1)
+            torch.mul(slope, their_factors[:, None], out=into)
+        return gradient, None, None
+
+
+def _few_rows(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """The same rows of all tensors, as many at a time as stay in cache; all of them on GPUs."""
+    rows = len(tensors[0]) if tensors[0].is_cuda else PENALTY_ROWS
+    return zip(*(torch.split(tensor, rows) for tensor in tensors), strict=True)
 
 
 def margin(weight: Tensor, threshold: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from cerp.config import PruneConfig, PruneMode, RunOptions, TrainConfig, default_batch_size
 from cerp.data.splits import Splits
-from cerp.embeddings.cerp import CompositionalEmbedding
+from cerp.embeddings.prunable import PrunableEmbedding
 from cerp.errors import TrainingError
 from cerp.evaluation import DEFAULT_MEMORY, evaluate, sample_users
 from cerp.optimizers import adam
@@ -27,10 +27,10 @@ from cerp.training import Checkpointing, EarlyStopping, Loop, Objective, StageHo
 
 NNZ_CHECKS_PER_EPOCH = 20
 """How often free pruning counts what is left."""
-DECAY_TIMES_BUCKETS = 0.05
-"""Threshold decay times b. The loss moves a threshold through the share of a batch that uses
-its row, about 1/b, so the decay that it is weighed against has to fall alike; with the
-paper's 5,000 buckets it is the authors' 1e-5."""
+DECAY_TIMES_ROWS = 0.1
+"""Threshold decay times the number of rows. The loss moves a threshold through the share of a
+batch that uses its row, so the decay that it is weighed against has to fall alike; with the
+paper's two codebooks of 5,000 rows it is the authors' 1e-5."""
 GPU_SCORE_BYTES = 2**31
 """Size of a chunk of scores where they never leave a GPU."""
 
@@ -85,10 +85,10 @@ def prune(
 ) -> tuple[dict[int, Snapshot], list[dict[str, float]]]:
     """Prune the model's codebooks; a snapshot for each limit, and the curves.
 
-    The model must hold a dense `CompositionalEmbedding`; it is used up.
+    The model must hold a dense `PrunableEmbedding`; it is used up.
     """
     embedding = model.embedding
-    assert isinstance(embedding, CompositionalEmbedding)
+    assert isinstance(embedding, PrunableEmbedding)
     sampler = _sampler(model, splits, config, seed)
     if config.mode != "magnitude":
         # Scheduled thresholds start alike but for the base matrix: the shift does the rest.
@@ -119,6 +119,7 @@ def train(
     seed: int,
     label: str,
     options: RunOptions,
+    hooks: StageHooks | None = None,
     epochs: int | None = None,
     checkpointing: Checkpointing | None = None,
 ) -> StageResult:
@@ -132,7 +133,7 @@ def train(
         _sampler(model, splits, config, seed),
         [_optimizer(config, list(model.parameters()))],
         epochs=epochs or config.epochs,
-        hooks=StageHooks(),
+        hooks=hooks or StageHooks(),
         label=label,
         early_stopping=EarlyStopping(
             ValidationJudge(model, splits, config, seed), config.evaluate_every, config.patience
@@ -183,7 +184,7 @@ class PruningHooks(StageHooks):
 
     def __init__(
         self,
-        embedding: CompositionalEmbedding,
+        embedding: PrunableEmbedding,
         config: PruneConfig,
         limits: list[int],
         steps_per_epoch: int,
@@ -293,7 +294,7 @@ class FreePruning(PruningHooks):
             start=self.config.threshold_scale,
             typical_weight=float(self.embedding.weight.detach().abs().max()),
             steps=self.config.epochs * self.steps_per_epoch,
-            weight_decay=DECAY_TIMES_BUCKETS / self.embedding.hash.buckets,
+            weight_decay=DECAY_TIMES_ROWS / self.embedding.num_rows,
         )
 
     def threshold_optimizer(self, threshold: nn.Parameter) -> torch.optim.Optimizer:

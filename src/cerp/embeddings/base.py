@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cerp.artifact.model import Combine, ComposedEmbedding, FloatArray, Index, Table
 from cerp.errors import ConfigError
 
 
@@ -20,6 +23,26 @@ class Cost(NamedTuple):
     stored: int
     """Every learned number that is kept to have the vectors: networks, mixing weights and the
     scales of normalisations as well."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredTable:
+    """One table of a model file."""
+
+    weight: Tensor
+    """A view of the parameter."""
+    index: Index
+    """Which row belongs to which position."""
+    mask: Tensor | None = None
+    """Which values are stored; None: all."""
+
+
+class Stored(NamedTuple):
+    """What a model file holds of an embedding."""
+
+    tables: tuple[StoredTable, ...]
+    combine: Combine = "sum"
+    """How the rows of an entity are put together."""
 
 
 class Embedding(nn.Module, ABC):
@@ -74,6 +97,35 @@ class Embedding(nn.Module, ABC):
         """What is stored; methods without networks store their values and nothing else."""
         return Cost(self.nnz, self.nnz)
 
+    def stored(self) -> Stored:
+        """The tables that a model file holds, as views of the parameters."""
+        raise ConfigError(
+            f"{type(self).__name__} cannot be written to a model file: its vectors are not rows "
+            "of tables. With LightGCN, export the propagated tables instead (--graph tables)"
+        )
+
+    @torch.no_grad()
+    def composed(self) -> ComposedEmbedding:
+        """The embedding as plain arrays, for a model file."""
+        stored = self.stored()
+        return ComposedEmbedding(
+            tuple(
+                Table(
+                    entry.index,
+                    _array(entry.weight if entry.mask is None else entry.weight * entry.mask),
+                    None if entry.mask is None else entry.mask.cpu().numpy(),
+                )
+                for entry in stored.tables
+            ),
+            stored.combine,
+        )
+
+    @torch.no_grad()
+    def load_composed(self, embedding: ComposedEmbedding) -> None:
+        """Take over the values of `composed`, as a model file may have rounded them."""
+        for entry, table in zip(self.stored().tables, embedding.tables, strict=True):
+            entry.weight.copy_(torch.from_numpy(np.array(table.weight)))
+
     def penalty(self, ids: Tensor, temperature: float = 100.0) -> Tensor:
         """What pruning adds to the loss for a batch of ids: 0 where nothing is being pruned."""
         return torch.zeros((), device=ids.device)
@@ -86,3 +138,7 @@ class Embedding(nn.Module, ABC):
             padding = torch.tensor([self.padding_idx], device=vectors.device)
             return vectors.index_fill(0, padding, 0.0)
         return vectors.masked_fill((ids == self.padding_idx).unsqueeze(-1), 0.0)
+
+
+def _array(weight: Tensor) -> FloatArray:
+    return weight.detach().cpu().float().numpy().copy()

@@ -11,8 +11,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor, nn
 
+from cerp.artifact.model import Index
 from cerp.budget import Budget, bucket_count
 from cerp.config import HashName
+from cerp.embeddings.base import Stored, StoredTable
 from cerp.embeddings.composition import Composition
 from cerp.embeddings.diagnostics import Diagnostics, diagnose
 from cerp.embeddings.hashing import Hash
@@ -111,6 +113,12 @@ class CompositionalEmbedding(PrunableEmbedding):
         nonzero = self.effective_weight() != 0
         return diagnose(nonzero, self._row_pairs(), self.sparsity)
 
+    def stored(self) -> Stored:
+        """P and Q, with what is left of them."""
+        masks = (None, None) if self.mask is None else self.codebooks(self.mask)
+        books = self.codebooks(self.weight)
+        return Stored(tuple(map(StoredTable, books, _indices(self.hash), masks)))
+
     def extra_repr(self) -> str:
         """What ``print`` shows."""
         return (
@@ -134,3 +142,13 @@ class CompositionalEmbedding(PrunableEmbedding):
         )
         self._composition = None
         super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+def _indices(buckets: Hash) -> tuple[Index, Index]:
+    """The hash as a model file writes it, for P and for Q."""
+    rows_p, rows_q = buckets.rows
+    if buckets.name == "quotient-remainder":
+        return Index("modulo", rows_p), Index("quotient", rows_p)
+    if buckets.name == "paper":
+        return Index("modulo", rows_p), Index("quotient", buckets.positions_per_row)
+    return Index("modulo", rows_p), Index("scaled", rows_q)

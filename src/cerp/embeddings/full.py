@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor, nn
 
-from cerp.embeddings.base import Embedding
+from cerp.artifact.model import Index
+from cerp.embeddings.base import Embedding, Stored, StoredTable
 
 INITIAL_DEVIATION = 0.1
 
@@ -50,3 +51,7 @@ class FullEmbedding(Embedding):
     def nnz(self) -> int:
         """How many non-zero values are stored."""
         return int(torch.count_nonzero(self.weight))
+
+    def stored(self) -> Stored:
+        """The table."""
+        return Stored((StoredTable(self.weight, Index("identity")),))

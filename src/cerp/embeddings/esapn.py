@@ -1,0 +1,214 @@
+"""ESAPN's embedding: every entity has one of several sizes, and sizes only ever grow.
+
+Who grows is decided by the policy in `cerp.embeddings.esapn_policy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F  # noqa: N812  (torch's own convention)
+from torch import Tensor, nn
+
+from cerp.embeddings.base import Cost, Embedding
+from cerp.embeddings.controller import BySide, check_sides
+from cerp.errors import ConfigError, DataError
+from cerp.layers import BatchNorm, linear, track_averages
+
+SIZES = (2, 4, 8, 16, 32)
+"""The original has 2, 4, 8, 16, 64 and 128, with which 90% is soon used up; CERP's authors took
+smaller ones and do not say which."""
+
+
+class GrowingEmbedding(Embedding):
+    """``e_k = tanh(BN(T_{n−1} ··· T_g E^(g)_k))``, g the size of entity k (Liu et al., SIGIR 2020).
+
+    There is a table E^(j) of N x d_j values for each of the ``sizes`` d_1 < ... <
+    d_n, but an entity has a vector in one of them only, that of its level g; linear
+    maps T_j take size j to the next. Users and items have maps of their own.
+    Vectors have the largest size, d_n.
+
+    `enlarge` moves entities up one level, ``E^(g+1)_k ← T_g E^(g)_k``, as long
+    as at most ``limit`` values are in use: the budget is approached from
+    below. `enlarged` does so for a while and takes it back to the last bit.
+    After the search, a fresh embedding is built with its ``levels`` and
+    trained.
+
+    Where we differ: in the original code the backup of `enlarged` is an alias,
+    so that trials persist. Every size is normalised there over all
+    entities of a batch, those of other sizes included; here an entity is
+    normalised as what it is. The limit and the retraining are ours.
+    """
+
+    levels: Tensor
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        *,
+        num_users: int,
+        sizes: tuple[int, ...] = SIZES,
+        limit: int | None = None,
+        levels: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(num_embeddings, embedding_dim, padding_idx)
+        check_sides(num_users, num_embeddings)
+        if len(sizes) < 2 or sizes[0] < 1 or any(a >= b for a, b in pairwise(sizes)):
+            raise ConfigError(f"ESAPN needs two or more sizes, the smallest first, got {sizes}")
+        if sizes[-1] != embedding_dim:
+            raise ConfigError(
+                f"ESAPN's vectors have the largest of their sizes {sizes}, not {embedding_dim} "
+                "entries"
+            )
+        self.sizes, self.num_users = sizes, num_users
+        self.limit = num_embeddings * sizes[-1] if limit is None else limit
+        self.tables = nn.ParameterList(torch.empty(num_embeddings, size) for size in sizes)
+        for table in self.tables:
+            nn.init.xavier_uniform_(table, generator=generator)
+        self.maps = BySide(num_users, *(_Maps(sizes, generator) for _ in range(2)))
+        self.register_buffer("levels", self._checked(levels))
+
+    @classmethod
+    def for_limit(
+        cls,
+        num_embeddings: int,
+        embedding_dim: int,
+        limit: int,
+        *,
+        padding_idx: int | None = None,
+        num_users: int,
+        sizes: tuple[int, ...] = SIZES,
+        levels: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> GrowingEmbedding:
+        """Vectors of the largest size that is no larger than ``embedding_dim``.
+
+        Without ``levels`` all entities have the smallest size, from which they
+        may grow until ``limit`` values are in use.
+        """
+        smallest = num_embeddings * sizes[0]
+        if limit < smallest:
+            raise ConfigError(
+                f"a budget of {limit:,} values is too small for ESAPN, whose smallest size is "
+                f"{sizes[0]}: the smallest possible budget is {smallest:,}"
+            )
+        fitting = tuple(size for size in sizes if size <= embedding_dim)
+        return cls(
+            num_embeddings,
+            fitting[-1] if fitting else embedding_dim,
+            padding_idx,
+            num_users=num_users,
+            sizes=fitting,
+            limit=limit,
+            levels=levels,
+            generator=generator,
+        )
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Vectors of ids: shape (*,) to (*, embedding_dim)."""
+        flat = ids.reshape(-1).long()
+        rows = [F.embedding(flat, table) for table in self.tables]
+        vectors = self.maps(flat, self.levels[flat], *rows)
+        return self._zero_padding(vectors.view(*ids.shape, self.embedding_dim), ids)
+
+    def table(self) -> Tensor:
+        """The vectors of all ids, (num_embeddings, embedding_dim)."""
+        ids = torch.arange(self.num_embeddings, device=self.levels.device)
+        return self._zero_padding(self.maps(ids, self.levels, *self.tables))
+
+    def growth(self, ids: Tensor) -> Tensor:
+        """``d_{g+1} − d_g``: the values that enlarging adds; 0 at the largest size."""
+        sizes = torch.tensor([*self.sizes, self.sizes[-1]], device=ids.device)
+        return sizes.diff()[self.levels[ids]]
+
+    def can_grow(self, ids: Tensor) -> Tensor:
+        """Whether each entity has a larger size, and the budget room for it."""
+        growth = self.growth(ids)
+        return (growth > 0) & (growth <= self.limit - self.nnz)
+
+    @torch.no_grad()
+    def enlarge(self, ids: Tensor) -> Tensor:
+        """One level up for distinct ids, the first ones first, while the budget lasts.
+
+        Returns those that grew.
+        """
+        ids = ids[self.growth(ids) > 0]
+        ids = ids[self.growth(ids).cumsum(0) <= self.limit - self.nnz]
+        self._move_up(ids)
+        return ids
+
+    @contextmanager
+    def enlarged(self, ids: Tensor) -> Iterator[None]:
+        """A trial: distinct ids that `can_grow`, each by itself, are one level up inside.
+
+        Nothing is left of it, nor of what training notes of averages in it.
+        """
+        ids = ids[self.can_grow(ids)]
+        levels = self.levels[ids]
+        with torch.no_grad():
+            rows = [table[ids] for table in self.tables]  # indexing with ids copies
+            self._move_up(ids)
+        track_averages(self.maps, tracks=False)
+        try:
+            yield
+        finally:
+            track_averages(self.maps, tracks=True)
+            with torch.no_grad():
+                self.levels[ids] = levels
+                for table, former in zip(self.tables, rows, strict=True):
+                    table[ids] = former
+
+    @property
+    def nnz(self) -> int:
+        """``Σ_k d_{g_k}``: each entity's values in the table of its size."""
+        counts = torch.bincount(self.levels, minlength=len(self.sizes))
+        return int((counts * torch.tensor(self.sizes, device=counts.device)).sum())
+
+    def cost(self) -> Cost:
+        """``Σ_k d_{g_k}``; and with the maps and their normalisation."""
+        maps = sum(parameter.numel() for parameter in self.maps.parameters())
+        return Cost(self.nnz, self.nnz + maps)
+
+    def _move_up(self, ids: Tensor) -> None:
+        levels = self.levels[ids]
+        for level, (smaller, larger) in enumerate(pairwise(self.tables)):
+            for is_item, maps in enumerate((self.maps.users, self.maps.items)):
+                assert isinstance(maps, _Maps)
+                moved = ids[(levels == level) & ((ids >= self.num_users) == bool(is_item))]
+                larger[moved] = maps.steps[level](smaller[moved])
+        self.levels[ids] = levels + 1
+
+    def _checked(self, levels: Tensor | None) -> Tensor:
+        if levels is None:
+            return torch.zeros(self.num_embeddings, dtype=torch.int64)
+        if levels.shape != (self.num_embeddings,) or not (
+            0 <= int(levels.min()) <= int(levels.max()) < len(self.sizes)
+        ):
+            raise DataError(
+                f"levels must hold one of 0..{len(self.sizes) - 1} for each of the "
+                f"{self.num_embeddings:,} entities"
+            )
+        return levels.to(torch.int64).clone()
+
+
+class _Maps(nn.Module):
+    """``tanh(BN(T_{n−1} ··· T_g row))`` for rows of any size."""
+
+    def __init__(self, sizes: tuple[int, ...], generator: torch.Generator | None) -> None:
+        super().__init__()
+        self.steps = nn.ModuleList(linear(*pair, generator) for pair in pairwise(sizes))
+        self.norm = BatchNorm(sizes[-1])
+
+    def forward(self, levels: Tensor, first: Tensor, *others: Tensor) -> Tensor:
+        """Vectors from levels (n,) and the rows (n, d_j) of all tables."""
+        vectors = first
+        for level, (step, own) in enumerate(zip(self.steps, others, strict=True), start=1):
+            # What comes from below is overwritten where the entity has a row of this size.
+            vectors = torch.where((levels == level)[:, None], own, step(vectors))
+        return torch.tanh(self.norm(vectors))

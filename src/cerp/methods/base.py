@@ -1,0 +1,143 @@
+"""What every compression method does in a run: search, if it has to, then an embedding to train.
+
+A run asks a method for two things. `search` finds out what to keep for each
+budget (which entries, which sizes) and leaves it as named tensors; most
+methods have nothing to search. `embedding` makes a fresh embedding of what was
+found, which the run then trains, whatever the method, with the same loop.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from cerp import backbones
+from cerp.artifact import ComposedEmbedding
+from cerp.backbones import Backbone
+from cerp.config import Config, RunOptions
+from cerp.data.ids import Int32Array
+from cerp.data.splits import Splits
+from cerp.embeddings.base import Embedding
+from cerp.recommender import Recommender
+from cerp.training import Checkpointing, StageHooks
+
+CHECKPOINT = "checkpoint.safetensors"
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What a method may know of its run."""
+
+    splits: Splits
+    config: Config
+    options: RunOptions
+    limits: tuple[int, ...]
+    """All budgets of the run, in values."""
+    positions: Int32Array | None = None
+    """Where each entity stands in the chosen order; None: where its id says."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where training happens."""
+        return torch.device(self.options.device)
+
+    def generator(self) -> torch.Generator:
+        """Fresh randomness for an embedding: the same whenever it is asked for."""
+        return torch.Generator().manual_seed(self.config.seed)
+
+    def with_limits(self, *limits: int) -> Context:
+        """The same run with other budgets."""
+        return replace(self, limits=limits)
+
+    def backbone(self, embedding_dim: int) -> Backbone:
+        """A fresh backbone for vectors of a length."""
+        return backbones.create(
+            self.config.backbone,
+            self.splits.train,
+            embedding_dim=embedding_dim,
+            generator=torch.Generator().manual_seed(self.config.seed + 1),
+            **self.config.backbone_options,
+        )
+
+    def recommender(self, embedding: Embedding) -> Recommender:
+        """The embedding joined to a fresh backbone, on the device."""
+        backbone = self.backbone(embedding.embedding_dim)
+        return Recommender(embedding, backbone).to(self.device)
+
+    def checkpointing(self, stage: str) -> Checkpointing | None:
+        """Where a stage saves itself, if the run has a folder."""
+        folder = self.options.folder
+        if folder is None:
+            return None
+        return Checkpointing(folder / CHECKPOINT, stage, self.options.checkpoint_seconds)
+
+
+class Found(NamedTuple):
+    """What a search leaves for one budget."""
+
+    tensors: dict[str, Tensor]
+    facts: dict[str, Any]
+
+
+class Search(NamedTuple):
+    """What a search leaves."""
+
+    found: dict[int, Found]
+    """By budget."""
+    history: list[dict[str, float]]
+    """The curves of its training, a row per epoch; empty where nothing was searched."""
+
+
+class Method(ABC):
+    """One way to keep an embedding within a budget."""
+
+    is_ordered: bool = False
+    """Whether vectors depend on the order of ids, so that `Config.ordering` matters."""
+
+    search_stage: str = "search"
+    """What the search is called in curves and checkpoints."""
+
+    def search(self, context: Context) -> Search:
+        """What to keep for each of the context's limits; nothing, where nothing is searched."""
+        return Search({limit: Found({}, {}) for limit in context.limits}, [])
+
+    @abstractmethod
+    def embedding(self, context: Context, limit: int, found: Found) -> Embedding:
+        """A fresh embedding of at most ``limit`` values, ready to be trained."""
+
+    def sketch(self, context: Context, limit: int) -> ComposedEmbedding:
+        """An untrained stand-in whose tables have the size of a trained one's."""
+        return self.embedding(context, limit, Found({}, {})).composed()
+
+    def hooks(self, context: Context, embedding: Embedding) -> StageHooks:
+        """What happens around the steps of training."""
+        return StageHooks()
+
+
+def packed(found: dict[int, Found]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Finds by limit, as named tensors and facts."""
+    tensors = {
+        f"{limit}.{name}": tensor
+        for limit, entry in found.items()
+        for name, tensor in entry.tensors.items()
+    }
+    return tensors, {str(limit): entry.facts for limit, entry in found.items()}
+
+
+def unpacked(tensors: dict[str, Tensor], facts: dict[str, Any]) -> dict[int, Found]:
+    """The inverse of `packed`."""
+
+    def of(limit: str) -> Found:
+        prefix = f"{limit}."
+        own = {
+            name.removeprefix(prefix): tensor
+            for name, tensor in tensors.items()
+            if name.startswith(prefix)
+        }
+        return Found(own, facts[limit])
+
+    return {int(limit): of(limit) for limit in facts}

@@ -1,0 +1,86 @@
+"""The HTTP app: `create_app` joins a runtime, the bytes of its file, and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+
+from cerp._version import __version__
+from cerp.errors import CerpError, ConfigError, DataError
+from cerp.runtime import Runtime
+from cerp.server.assets import Document, page_router
+from cerp.server.card import model_card
+from cerp.server.endpoints import Served, router
+from cerp.server.guards import AddSecurityHeaders, LimitBody
+from cerp.server.metrics import CountRequests, Metrics
+from cerp.server.schemas import MAX_BODY_BYTES, Problem
+from cerp.server.search import Search
+
+
+def create_app(runtime: Runtime, file: bytes, name: str = "model.cerp") -> FastAPI:
+    """The app of one model, which was read from the bytes ``file`` and is shown as ``name``."""
+    measured = Metrics(len(file))
+    app = FastAPI(
+        title="cerp",
+        version=__version__,
+        description=f"Recommendations from {name}.",
+        # Their pages load scripts from elsewhere; /openapi.json stays.
+        docs_url=None,
+        redoc_url=None,
+        middleware=[
+            Middleware(CountRequests, metrics=measured),
+            Middleware(AddSecurityHeaders),
+            Middleware(LimitBody, limit=MAX_BODY_BYTES),
+        ],
+        exception_handlers={
+            CerpError: _refused,
+            HTTPException: _http_problem,
+            RequestValidationError: _invalid,
+            Exception: _failed,
+        },
+    )
+    app.state.served = Served(
+        runtime=runtime,
+        file=Document(file, "application/octet-stream"),
+        card=model_card(runtime, file, name),
+        metrics=measured,
+        users=Search(runtime.users),
+        items=Search(runtime.items, runtime.titles),
+        titles=dict(zip(runtime.items.values.tolist(), runtime.titles or (), strict=False)),
+    )
+    app.include_router(router)
+    app.include_router(page_router())
+    return app
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """Our own errors: an unknown id is not found, an impossible wish cannot be processed."""
+    statuses: dict[type[Exception], int] = {DataError: 404, ConfigError: 422}
+    return _problem(statuses.get(type(error), 500), str(error))
+
+
+async def _http_problem(request: Request, error: HTTPException) -> Response:
+    return _problem(error.status_code, error.detail, error.headers)
+
+
+async def _invalid(request: Request, error: RequestValidationError) -> Response:
+    """Where and what, without the input itself."""
+    found = [
+        f"{'.'.join(str(part) for part in problem['loc'][1:]) or 'body'}: {problem['msg']}"
+        for problem in error.errors()
+    ]
+    return _problem(422, "; ".join(found[:5]))
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """A bug: the traceback goes to the log, not to the client."""
+    return _problem(500, "the server failed on this request; its log says more")
+
+
+def _problem(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    return JSONResponse(Problem(error=message).model_dump(), status, headers)

@@ -1,0 +1,28 @@
+"""What the page says about the model: sizes, origin, abilities, and where its bytes are."""
+
+from __future__ import annotations
+
+from cerp.artifact import section_bytes
+from cerp.runtime import Runtime
+from cerp.server.schemas import ModelCard
+
+FLOAT32_BYTES = 4
+
+
+def model_card(runtime: Runtime, file: bytes, name: str) -> ModelCard:
+    """The full table has (users + items) · dim values in fp32."""
+    model = runtime.model
+    dim = model.embedding.dim
+    return ModelCard(
+        name=name,
+        facts=model.facts,
+        backbone=model.backbone,
+        users=len(model.users),
+        items=len(model.items),
+        dim=dim,
+        has_history=model.seen is not None,
+        takes_liked_items=model.backbone != "mlp",
+        total_bytes=len(file),
+        sections=section_bytes(file),
+        full_table_bytes=(len(model.users) + len(model.items)) * dim * FLOAT32_BYTES,
+    )

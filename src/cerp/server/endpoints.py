@@ -1,0 +1,201 @@
+"""The endpoints: each asks the runtime and puts the answer into its schema.
+
+Single requests take about a millisecond of NumPy and run on the event loop,
+where handing them to a thread would cost more than it frees; batches, tastes
+and searches run in the thread pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from cerp.data.ids import Id, Ids
+from cerp.runtime import Recommendation, Runtime
+from cerp.server.assets import Document
+from cerp.server.metrics import Metrics
+from cerp.server.schemas import (
+    MAX_FOUND,
+    MAX_K,
+    Found,
+    Health,
+    History,
+    IdQuery,
+    K,
+    ModelCard,
+    Named,
+    Problem,
+    Recommendations,
+    RecommendRequest,
+    RecommendResponse,
+    Scored,
+    ScoreRequest,
+    ScoreResponse,
+    SearchQuery,
+    SimilarResponse,
+)
+from cerp.server.search import Search
+
+
+@dataclass(frozen=True)
+class Served:
+    """What the endpoints work with."""
+
+    runtime: Runtime
+    file: Document
+    card: ModelCard
+    metrics: Metrics
+    users: Search
+    items: Search
+    titles: Mapping[Id, str]
+
+    def named(self, item: Id) -> Named:
+        """An item with its title."""
+        return Named(id=item, title=self.titles.get(item))
+
+    def scored(self, best: Iterable[Recommendation]) -> list[Scored]:
+        """Items with titles and scores."""
+        return [Scored(id=item, title=self.titles.get(item), score=score) for item, score in best]
+
+
+async def _served(request: Request) -> Served:
+    served: Served = request.app.state.served
+    return served
+
+
+Given = Annotated[Served, Depends(_served)]
+router = APIRouter(
+    responses={status: {"model": Problem} for status in (404, 413, 422)},
+)
+
+
+@router.get("/recommend")
+async def recommend(
+    served: Given, user: IdQuery, k: K = 10, exclude_seen: bool = True
+) -> Recommendations:
+    """The best items for one user."""
+    runtime = served.runtime
+    known = as_id(runtime.users, user)
+    best = runtime.recommend(known, k, exclude_seen=exclude_seen)
+    return Recommendations(user=known, items=served.scored(best))
+
+
+@router.post("/recommend", response_model=RecommendResponse)
+def recommend_many(served: Given, asked: RecommendRequest) -> Response:
+    """The best items for several users, or for someone new from the items they like."""
+    answer = _of_users if asked.liked is None else _of_taste
+    # Written out here, in a thread: a large answer must not hold up the event loop.
+    body = RecommendResponse(results=answer(served, asked)).model_dump_json()
+    return Response(body, media_type="application/json")
+
+
+def _of_users(served: Served, asked: RecommendRequest) -> list[Recommendations]:
+    runtime = served.runtime
+    users = as_ids(runtime.users, asked.users or ())
+    lists = runtime.recommend_batch(
+        users,
+        asked.k,
+        exclude_seen=asked.exclude_seen,
+        exclude=as_ids(runtime.items, asked.exclude),
+        candidates=_candidates(served, asked),
+    )
+    return [
+        Recommendations(user=user, items=served.scored(best))
+        for user, best in zip(users, lists, strict=True)
+    ]
+
+
+def _candidates(served: Served, asked: RecommendRequest) -> list[Id] | None:
+    return None if asked.candidates is None else as_ids(served.runtime.items, asked.candidates)
+
+
+def _of_taste(served: Served, asked: RecommendRequest) -> list[Recommendations]:
+    runtime = served.runtime
+    best = runtime.recommend_for(
+        as_ids(runtime.items, asked.liked or ()),
+        asked.k,
+        exclude_seen=asked.exclude_seen,
+        exclude=as_ids(runtime.items, asked.exclude),
+        candidates=_candidates(served, asked),
+    )
+    return [Recommendations(user=None, items=served.scored(best))]
+
+
+@router.get("/similar")
+async def similar(served: Given, item: IdQuery, k: K = 10) -> SimilarResponse:
+    """The items most like one item."""
+    known = as_id(served.runtime.items, item)
+    best = served.runtime.similar_items(known, k)
+    return SimilarResponse(item=served.named(known), items=served.scored(best))
+
+
+@router.post("/score")
+def score(served: Given, asked: ScoreRequest) -> ScoreResponse:
+    """Scores of given items for one user."""
+    runtime = served.runtime
+    user = as_id(runtime.users, asked.user)
+    scores = runtime.score(user, as_ids(runtime.items, asked.items))
+    return ScoreResponse(user=user, scores=scores.tolist())
+
+
+@router.get("/history")
+def history(served: Given, user: IdQuery) -> History:
+    """Training items of a user."""
+    known = as_id(served.runtime.users, user)
+    items = served.runtime.seen(known)
+    return History(
+        user=known, total=len(items), items=[served.named(item) for item in items[:MAX_K]]
+    )
+
+
+@router.get("/users")
+def users(served: Given, query: SearchQuery = "") -> Found:
+    """Users whose id starts with the query."""
+    codes = served.users.find(query, MAX_FOUND)
+    return Found(found=[Named(id=user) for user in served.runtime.users.decode(codes)])
+
+
+@router.get("/items")
+def items(served: Given, query: SearchQuery = "") -> Found:
+    """Items whose id starts with the query or whose title contains it."""
+    codes = served.items.find(query, MAX_FOUND)
+    return Found(found=[served.named(item) for item in served.runtime.items.decode(codes)])
+
+
+@router.get("/model")
+async def model(served: Given) -> ModelCard:
+    """What the model is, and where its bytes are."""
+    return served.card
+
+
+@router.get("/model.cerp", response_class=Response)
+async def model_file(served: Given, request: Request) -> Response:
+    """The very file, for runtimes elsewhere: the page runs it in the browser."""
+    return served.file.respond(request)
+
+
+@router.get("/health")
+async def health() -> Health:
+    """Whether the server answers."""
+    return Health()
+
+
+@router.get("/metrics", response_class=Response)
+async def metrics(served: Given) -> Response:
+    """For Prometheus."""
+    return Response(served.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def as_id(ids: Ids, given: Id) -> Id:
+    """An id as the model has it: query strings are text, also where ids are integers."""
+    if ids.are_integers and isinstance(given, str) and given.isdecimal():
+        return int(given)
+    return given
+
+
+def as_ids(ids: Ids, given: Sequence[Id]) -> list[Id]:
+    """Several ids as the model has them."""
+    return [as_id(ids, one) for one in given]

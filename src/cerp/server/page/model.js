@@ -1,0 +1,162 @@
+// A .cerp file that recommends in the browser. Ranks exactly as cerp.runtime does in Python:
+// sums in double precision, a score rounded to float32, equal scores in the order of items.
+
+import { FoldIn } from "./folding.js";
+import { decodeFile } from "./format.js";
+import { Perceptron } from "./perceptron.js";
+import { compose, propagate } from "./vectors.js";
+
+/** Ids are text on the way in and out, also where the model's are integers. */
+export class Model {
+  #file;
+  #columns;
+  #userVectors;
+  #itemVectors;
+  #perceptron = null;
+  #foldIn = null; // Made when it is first needed.
+  #userCode;
+  #itemCode;
+
+  /** @param {ArrayBuffer} bytes the content of a .cerp file */
+  static async decode(bytes) {
+    return new Model(await decodeFile(bytes));
+  }
+
+  constructor(file) {
+    this.#file = file;
+    this.#userCode = new Map(file.users.map((id, code) => [id, code]));
+    this.#itemCode = new Map(file.items.map((id, code) => [id, code]));
+    if (file.propagated) {
+      ({ users: this.#userVectors, items: this.#itemVectors, columns: this.#columns } = file.propagated);
+    } else {
+      const composed = compose(file);
+      const { vectors, columns } = file.backbone === "lightgcn" ? propagate(composed, file) : composed;
+      this.#columns = columns;
+      this.#userVectors = vectors.subarray(0, file.numUsers * columns);
+      this.#itemVectors = vectors.subarray(file.numUsers * columns);
+    }
+    if (file.backbone === "mlp") this.#perceptron = new Perceptron(file.weights, this.#columns, this.#itemVectors);
+  }
+
+  /** The k best items for a user: [{id, title, score}], best first. */
+  recommend(user, { k = 10, excludeSeen = true, exclude = [], candidates = null } = {}) {
+    const code = this.#user(user);
+    const seen = excludeSeen ? this.#seen(code) : [];
+    return this.#best(this.#scores(this.#vector(this.#userVectors, code)), k, seen, exclude, candidates);
+  }
+
+  /** The same for someone who is not in the model but likes some of its items. */
+  recommendFor(liked, { k = 10, excludeSeen = true, exclude = [], candidates = null } = {}) {
+    if (this.#perceptron) throw new Error("An MLP cannot recommend from liked items alone; use a known user.");
+    if (liked.length === 0) throw new Error("Name at least one liked item.");
+    const codes = Int32Array.from(new Set(liked.map((item) => this.#item(item)))).sort();
+    this.#foldIn ??= new FoldIn(this.#userVectors, this.#itemVectors, this.#columns);
+    const vector = this.#foldIn.vector(codes);
+    return this.#best(this.#scores(vector), k, excludeSeen ? codes : [], exclude, candidates);
+  }
+
+  /** The k items whose vectors have the largest cosine with that of an item. */
+  similarItems(item, k = 10) {
+    const code = this.#item(item);
+    const own = this.#vector(this.#itemVectors, code);
+    const ownLength = Math.sqrt(dot(own, own, 0));
+    const cosines = new Float32Array(this.#file.numItems).map((_, other) => {
+      const vector = this.#vector(this.#itemVectors, other);
+      const lengths = ownLength * Math.sqrt(dot(vector, vector, 0));
+      return lengths ? dot(own, vector, 0) / lengths : 0;
+    });
+    return this.#best(cosines, k, [code], [], null);
+  }
+
+  /** Scores of given items for a user. */
+  score(user, items) {
+    const scores = this.#scores(this.#vector(this.#userVectors, this.#user(user)));
+    return items.map((item) => scores[this.#item(item)]);
+  }
+
+  /** What a user had in training. */
+  history(user) {
+    const codes = this.#seen(this.#user(user));
+    return { user: String(user), total: codes.length, items: Array.from(codes, (code) => this.#named(code)) };
+  }
+
+  /**
+   * Entries of "users" or "items" for what someone types: first the id or title that is the text,
+   * then those that start with it, then titles that contain it; each in native order.
+   */
+  search(kind, text, limit) {
+    const wanted = text.trim().toLowerCase();
+    const titles = kind === "items" ? this.#file.titles : null;
+    const found = [[], [], []];
+    this.#file[kind].forEach((id, code) => {
+      const names = titles ? [id.toLowerCase(), titles[code].toLowerCase()] : [id.toLowerCase()];
+      if (names.includes(wanted)) found[0].push(code);
+      else if (names.some((name) => name.startsWith(wanted))) found[1].push(code);
+      else if (names[1]?.includes(wanted)) found[2].push(code);
+    });
+    return found.flat().slice(0, limit).map((code) => ({ id: this.#file[kind][code], title: titles?.[code] ?? null }));
+  }
+
+  #user(id) {
+    const code = this.#userCode.get(String(id));
+    if (code === undefined) throw new Error(`unknown user '${id}'`);
+    return code;
+  }
+
+  #item(id) {
+    const code = this.#itemCode.get(String(id));
+    if (code === undefined) throw new Error(`unknown item '${id}'`);
+    return code;
+  }
+
+  #named(code) {
+    return { id: this.#file.items[code], title: this.#file.titles?.[code] ?? null };
+  }
+
+  #seen(user) {
+    const { seen } = this.#file;
+    if (!seen) throw new Error("The file does not say what users have seen; pass excludeSeen: false.");
+    return seen.items.subarray(seen.offsets[user], seen.offsets[user + 1]);
+  }
+
+  #vector(vectors, code) {
+    return vectors.subarray(code * this.#columns, (code + 1) * this.#columns);
+  }
+
+  /** Of all items, as float32. */
+  #scores(vector) {
+    const scores = new Float32Array(this.#file.numItems);
+    if (this.#perceptron) this.#perceptron.score(vector, scores);
+    else for (let i = 0; i < scores.length; i++) scores[i] = dot(vector, this.#itemVectors, i * this.#columns);
+    return scores;
+  }
+
+  #best(scores, k, left, exclude, candidates) {
+    const allowed = new Uint8Array(scores.length).fill(candidates ? 0 : 1);
+    for (const item of candidates ?? []) allowed[this.#item(item)] = 1;
+    for (const item of exclude) allowed[this.#item(item)] = 0;
+    for (const code of left) allowed[code] = 0;
+    return topK(scores, k, allowed).map((code) => ({ ...this.#named(code), score: scores[code] }));
+  }
+}
+
+function dot(vector, vectors, start) {
+  let sum = 0;
+  for (let c = 0; c < vector.length; c++) sum += vector[c] * vectors[start + c];
+  return sum;
+}
+
+/** Codes of the k best allowed scores, best first, equal ones ascending. */
+function topK(scores, k, allowed) {
+  const best = [];
+  for (let code = 0; code < scores.length; code++) {
+    const score = scores[code];
+    if (Number.isNaN(score)) throw new Error("The scores hold NaN: the model is broken.");
+    if (!allowed[code] || (best.length === k && score <= scores[best[k - 1]])) continue;
+    let place = best.length;
+    while (place > 0 && scores[best[place - 1]] < score) place -= 1;
+    best.splice(place, 0, code);
+    if (best.length > k) best.pop();
+  }
+  return best;
+}

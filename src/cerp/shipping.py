@@ -1,0 +1,231 @@
+"""From a trained model to a file of a limited size.
+
+`ship` turns a trained recommender into plain arrays, `within` encodes them in
+at most so many bytes, and `as_shipped` gives back the recommender as the file
+will have it, values rounded and all, so that what is judged is what is shipped.
+`largest_limit` says beforehand how many values a number of bytes has room for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from cerp.artifact import (
+    ComposedEmbedding,
+    Encoding,
+    PropagatedTables,
+    Seen,
+    ShippedModel,
+    Table,
+    ValuesCodec,
+    embedding_bytes,
+    encode,
+    order_bytes,
+    section_bytes,
+    table_bytes,
+)
+from cerp.artifact.model import BackboneName
+from cerp.backbones import Backbone, LightGCN
+from cerp.budget import SMALLEST_LIMIT
+from cerp.data.ids import Int32Array
+from cerp.data.splits import Splits
+from cerp.errors import ConfigError
+from cerp.methods import Context, Method
+from cerp.recommender import Recommender
+
+Graph = Literal["edges", "tables"]
+BITS: dict[ValuesCodec, int] = {"fp32": 32, "fp16": 16, "int8": 8, "int4": 4}
+FACTS_BYTES = 3000
+"""Room for what a file says of its model: settings and figures."""
+CLOSE_ENOUGH = 0.002
+"""How near to the largest possible number of values `largest_limit` comes."""
+
+
+@dataclass(frozen=True)
+class SizeLimit:
+    """How many bytes a model may take; None: any number."""
+
+    embedding: int | None = None
+    """Values, positions, scales and order of ids."""
+    file: int | None = None
+    """Everything."""
+
+    def excess(self, data: bytes) -> int:
+        """How many bytes a file is too large by; 0 or less: it fits."""
+        excesses = [0]
+        if self.embedding is not None:
+            excesses.append(embedding_bytes(section_bytes(data)) - self.embedding)
+        if self.file is not None:
+            excesses.append(len(data) - self.file)
+        return max(excesses)
+
+
+def ship(
+    recommender: Recommender,
+    splits: Splits,
+    backbone: str,
+    *,
+    graph: Graph = "edges",
+    facts: Mapping[str, Any] | None = None,
+    titles: list[str] | None = None,
+) -> ShippedModel:
+    """A trained recommender as plain arrays.
+
+    LightGCN goes with the training graph (``edges``), to propagate at load, or
+    with its vectors after propagation (``tables``): larger, and ready at once.
+    """
+    if graph == "tables" and backbone != "lightgcn":
+        raise ConfigError(f"the backbone {backbone!r} has no graph, so no propagated tables either")
+    embedding = recommender.embedding
+    positions = getattr(embedding, "positions", None)
+    return _assembled(
+        splits,
+        backbone,
+        recommender.backbone,
+        _propagated(recommender) if graph == "tables" else embedding.composed(),
+        None if positions is None else positions.cpu().numpy(),
+        dict(facts or {}),
+        titles,
+    )
+
+
+def _assembled(
+    splits: Splits,
+    name: str,
+    backbone: Backbone,
+    embedding: ComposedEmbedding | PropagatedTables,
+    positions: Int32Array | None,
+    facts: dict[str, Any],
+    titles: list[str] | None = None,
+) -> ShippedModel:
+    if name not in get_args(BackboneName):
+        raise ConfigError(
+            f"a model file cannot hold the backbone {name!r}; it can hold "
+            f"{', '.join(get_args(BackboneName))}"
+        )
+    return ShippedModel(
+        facts=facts,
+        users=splits.users,
+        items=splits.items,
+        backbone=cast(BackboneName, name),
+        embedding=embedding,
+        positions=positions,
+        layers=backbone.layers if isinstance(backbone, LightGCN) else 0,
+        weights={
+            key: tensor.detach().cpu().float().numpy()
+            for key, tensor in backbone.state_dict().items()
+        },
+        seen=Seen(splits.train.user_offsets.astype(np.int64), splits.train.item),
+        titles=titles,
+    )
+
+
+def as_shipped(recommender: Recommender, model: ShippedModel) -> Recommender:
+    """A copy of the recommender with the values that a model file has."""
+    twin = deepcopy(recommender)
+    if isinstance(model.embedding, ComposedEmbedding):
+        twin.embedding.load_composed(model.embedding)
+    weights = {name: torch.from_numpy(np.array(value)) for name, value in model.weights.items()}
+    twin.backbone.load_state_dict(weights)
+    return twin
+
+
+def within(model: ShippedModel, encoding: Encoding, limit: SizeLimit) -> bytes:
+    """The model's file in at most so many bytes.
+
+    Where it would take more, the smallest of the stored values are left out:
+    a limit is never exceeded.
+    """
+    data = encode(model, encoding)
+    while (excess := limit.excess(data)) > 0:
+        model = _without_smallest(model, -(-8 * excess // BITS[encoding.values]))
+        data = encode(model, encoding)
+    return data
+
+
+def largest_limit(method: Method, context: Context, size: int, values: ValuesCodec) -> int:
+    """The most values whose tables, with the order of ids, take at most ``size`` bytes.
+
+    By bisection over what the method's `Method.sketch` would take in a file, to
+    a few in a thousand. A method may refuse limits that are too small for it.
+    """
+    order = 0 if context.positions is None else order_bytes(context.splits.num_entities)
+
+    def taken(limit: int) -> int | None:
+        try:
+            sketch = method.sketch(context.with_limits(max(limit, *context.limits)), limit)
+        except ConfigError:
+            return None
+        return order + sum(table_bytes(_mask(table), values) for table in sketch.tables)
+
+    full = context.splits.num_entities * context.config.dim
+    low, high, smallest = SMALLEST_LIMIT - 1, min(8 * size // BITS[values], full) + 1, None
+    found = None
+    while high - low > max(1, CLOSE_ENOUGH * low):
+        middle = (low + high) // 2
+        bytes_taken = taken(middle)
+        if bytes_taken is None:
+            low = middle
+        elif bytes_taken <= size:
+            low = found = middle
+        else:
+            high, smallest = middle, bytes_taken
+    if found is None:
+        needed = smallest or taken(full) or 0
+        raise ConfigError(
+            f"an embedding of {size:,} bytes is too small here: with values in {values} the "
+            f"smallest possible takes {needed:,}"
+        )
+    return found
+
+
+def bytes_beside_embedding(method: Method, context: Context, values: ValuesCodec) -> int:
+    """What a model file takes for all but its embedding: graph, backbone, ids and header."""
+    splits, limit = context.splits, context.splits.num_entities * context.config.dim // 10
+    context = context.with_limits(limit)
+    backbone = context.backbone(context.config.dim)
+    sketch = method.sketch(context, limit)
+    stand_in = _assembled(splits, context.config.backbone, backbone, sketch, context.positions, {})
+    data = encode(stand_in, Encoding(values=values))
+    return len(data) - embedding_bytes(section_bytes(data)) + FACTS_BYTES
+
+
+def _mask(table: Table) -> npt.NDArray[np.bool_]:
+    return np.ones(table.weight.shape, dtype=bool) if table.mask is None else table.mask
+
+
+@torch.no_grad()
+def _propagated(recommender: Recommender) -> PropagatedTables:
+    backbone = recommender.backbone
+    assert isinstance(backbone, LightGCN)
+    table = backbone.graph.propagate(recommender.embedding.table(), backbone.layers).cpu().numpy()
+    return PropagatedTables(table[: backbone.num_users], table[backbone.num_users :])
+
+
+def _without_smallest(model: ShippedModel, count: int) -> ShippedModel:
+    """The model without ``count`` of its stored values, the smallest ones."""
+    embedding = model.embedding
+    if isinstance(embedding, PropagatedTables) or all(t.mask is None for t in embedding.tables):
+        raise ConfigError(
+            "the model does not fit into the limit, and nothing of it can be left out: its tables "
+            "are dense; choose a coarser --values, or a tighter budget"
+        )
+    sizes = np.concatenate([np.abs(table.weight[_mask(table)]) for table in embedding.tables])
+    if count >= len(sizes):
+        raise ConfigError(
+            "the model does not fit into the limit, not even without its embedding values; "
+            "allow more bytes, or leave out titles, ids or seen items"
+        )
+    cut = np.partition(sizes, count - 1)[count - 1]
+    tables = []
+    for table in embedding.tables:
+        mask = _mask(table) & (np.abs(table.weight) > cut)
+        tables.append(replace(table, weight=np.where(mask, table.weight, 0), mask=mask))
+    return replace(model, embedding=replace(embedding, tables=tuple(tables)))
