@@ -31,7 +31,6 @@ from cerp.backbones import LightGCN, propagation
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.embeddings.cerp import CompositionalEmbedding
-from cerp.pruning import pruning_penalty
 from cerp.sampling import Sampler
 
 DIMENSION, LAYERS, BUCKETS = 128, 4, 5000
@@ -100,8 +99,7 @@ def pruning_step(train: Interactions, backbone: LightGCN, device: str) -> Callab
         items = torch.cat([batch.positives[:, None], batch.negatives], dim=1)
         output = backbone(embedding, batch.users, items)
         bpr = F.softplus(output.scores[:, 1:] - output.scores[:, :1]).mean()
-        penalty = pruning_penalty(output.vectors, temperature=100, weight=output.weights)
-        loss = bpr + 1e-6 * penalty
+        loss = bpr + 1e-6 * output.penalty(temperature=100)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()

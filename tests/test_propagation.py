@@ -78,14 +78,14 @@ def test_pair_scores_are_dot_products_of_propagated_rows():
     graph = Graph(interactions(SPARSE))
     propagated = graph.propagate(table(70), 3)
     expected = (propagated[FIRST][:, None] * propagated[SECOND]).sum(dim=-1)
-    scores = graph.pair_scores(table(70), 3, FIRST, SECOND)
+    scores = graph.pair_scores(table(70).split(32, dim=1), 3, FIRST, SECOND)
     torch.testing.assert_close(scores, expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("dim", [3, 33])
 def test_pair_scores_have_the_right_gradient(dim: int):
     graph, start = Graph(interactions(SPARSE)), table(dim, torch.float64).requires_grad_()
-    assert torch.autograd.gradcheck(lambda x: graph.pair_scores(x, 3, FIRST, SECOND), start)
+    assert torch.autograd.gradcheck(lambda x: graph.pair_scores(x.split(2, dim=1), 3, FIRST, SECOND), start)
 
 
 def test_a_table_that_is_not_contiguous_is_propagated_as_its_copy_is():
@@ -104,7 +104,7 @@ def test_on_cpu_repeated_passes_agree_in_every_bit():
     graph, start = Graph(interactions(CELLS[::2])), table(130).requires_grad_()
 
     def pass_through() -> tuple[torch.Tensor, torch.Tensor]:
-        scores = graph.pair_scores(start, 4, FIRST, SECOND)
+        scores = graph.pair_scores([start], 4, FIRST, SECOND)
         (gradient,) = torch.autograd.grad(scores.square().sum(), start)
         return scores, gradient
 
@@ -120,7 +120,8 @@ def test_the_product_of_gpus_agrees_with_that_of_cpus():
 
 def test_the_graph_travels_with_the_module_but_not_with_its_state():
     graph = Graph(interactions(SPARSE))
-    assert {name for name, _ in graph.named_buffers()} == {"offsets", "columns", "values"}
+    assert {name for name, _ in graph.named_buffers()} == {
+        "offsets", "columns", "values", "entities", "nodes"}
     assert graph.state_dict() == {}
 
 
@@ -132,7 +133,7 @@ def test_on_the_gpu_scores_and_gradient_are_those_of_the_cpu(dim: int):
     for device in ("cpu", "cuda"):
         start = table(dim).to(device).requires_grad_()
         pairs = FIRST.to(device), SECOND.to(device)
-        scores = graph.to(device).pair_scores(start, 4, *pairs)
+        scores = graph.to(device).pair_scores([start], 4, *pairs)
         (gradient,) = torch.autograd.grad(scores.square().sum(), start)
         results.append((scores.detach().cpu(), gradient.cpu()))
     for on_cpu, on_gpu in zip(*results, strict=True):

@@ -116,6 +116,8 @@ class Config:
     """Of the full table, counts of values, or sizes of the embedding such as 400KB."""
     max_file_size: str | None = None
     """Of the whole model file, such as 2MB; None: any."""
+    keep_seen: bool = True
+    """Whether model files say what users have seen; LightGCN's always do, by its graph."""
     dim: int = 128
     buckets: int | None = None
     """Rows of each codebook; None: by the rule of `cerp.budget.bucket_count`."""

@@ -44,10 +44,12 @@ from cerp.shipping import (
     bytes_beside_embedding,
     largest_limit,
     ship,
+    smallest_embedding,
     within,
 )
 from cerp.stages import StageResult, score_memory, train
 
+DEFAULT_BUDGET = "99%"
 VALUES_UNDER_A_SIZE: tuple[ValuesCodec, ...] = ("fp16", "int8", "int4")
 """What is tried under a limit on bytes; fp32 would halve the number of values for nothing."""
 
@@ -130,8 +132,9 @@ class FittedModel:
 
 def fit(
     splits: Splits,
-    budget: str | int = "99%",
+    budget: str | int | None = None,
     *,
+    max_file_size: str | None = None,
     backbone: str = "lightgcn",
     method: str = "cerp",
     seed: int = 0,
@@ -141,12 +144,15 @@ def fit(
 ) -> FittedModel:
     """Order ids, prune, retrain, select on validation, and read the test part once.
 
-    ``config`` gives everything that the other arguments leave open; without it, the default
+    ``budget`` is a pruned share (``"99%"``, the default), a count of values, or
+    bytes of the embedding (``"400KB"``); ``max_file_size`` (``"2MB"``) limits the
+    whole model file, alone or beside a budget. ``config`` gives everything that the other arguments leave open; without it, the default
     preset does. With ``output``, a folder, the run can be resumed by the same call.
     """
     chosen = replace(
         config or preset("default", backbone, method),
-        budgets=(str(budget),),
+        budgets=(str(budget or max_file_size or DEFAULT_BUDGET),),
+        max_file_size=max_file_size,
         backbone=backbone,
         method=method,
         seed=seed,
@@ -253,29 +259,34 @@ class _Run:
         )
         if size == SizeLimit():
             assert limit is not None
-            return [_Candidate(limit, Encoding(), size)]
+            return [_Candidate(limit, Encoding(seen=self.config.keep_seen), size)]
         context = Context(self.splits, self.config, self.options, (1,), positions)
         most = self.splits.num_entities * self.config.dim if limit is None else limit
-        rooms = {values: self._room(context, size, values) for values in VALUES_UNDER_A_SIZE}
+        encodings = [Encoding(values, seen=self.config.keep_seen) for values in VALUES_UNDER_A_SIZE]
+        rooms = [self._room(context, size, encoding) for encoding in encodings]
+        limits: list[int] = []
         for _ in range(2):  # the largest limit decides on the buckets, and those on all limits
-            limits = {
-                values: min(most, largest_limit(self.method, context, room, values))
-                for values, room in rooms.items()
-            }
-            context = context.with_limits(max(limits.values()))
+            limits = [
+                min(most, largest_limit(self.method, context, room, encoding.values))
+                for encoding, room in zip(encodings, rooms, strict=True)
+            ]
+            context = context.with_limits(max(limits))
         return [
-            _Candidate(limit, Encoding(values=values), size) for values, limit in limits.items()
+            _Candidate(limit, encoding, size)
+            for limit, encoding in zip(limits, encodings, strict=True)
         ]
 
-    def _room(self, context: Context, size: SizeLimit, values: ValuesCodec) -> int:
+    def _room(self, context: Context, size: SizeLimit, encoding: Encoding) -> int:
         """The bytes that the embedding may take."""
         rooms = [] if size.embedding is None else [size.embedding]
         if size.file is not None:
-            beside = bytes_beside_embedding(self.method, context, values)
-            if beside >= size.file:
+            beside = bytes_beside_embedding(self.method, context, encoding)
+            _, smallest = smallest_embedding(self.method, context, encoding.values)
+            if beside + smallest > size.file:
                 raise ConfigError(
-                    f"a file of {size.file:,} bytes is too small: without any embedding this "
-                    f"model takes {beside:,} (graph, backbone, ids and header)"
+                    f"a file of {size.file:,} bytes is too small: with values in "
+                    f"{encoding.values} the smallest possible takes {beside + smallest:,}, of "
+                    f"which {beside:,} are graph or seen items, backbone, ids and header"
                 )
             rooms.append(size.file - beside)
         return min(rooms)

@@ -32,7 +32,8 @@ from cerp.artifact import (
     table_bytes,
 )
 from cerp.artifact.model import BackboneName
-from cerp.backbones import Backbone, LightGCN
+from cerp.backbones import Backbone, LightGCN, TorchScorer
+from cerp.backbones.base import DotScorer
 from cerp.budget import SMALLEST_LIMIT
 from cerp.data.ids import Int32Array
 from cerp.data.splits import Splits
@@ -137,6 +138,17 @@ def as_shipped(recommender: Recommender, model: ShippedModel) -> Recommender:
     return twin
 
 
+def scorer_of(recommender: Recommender, model: ShippedModel) -> TorchScorer:
+    """A scorer of the model as its file has it, on the recommender's device."""
+    if isinstance(model.embedding, ComposedEmbedding):
+        return as_shipped(recommender, model).scorer()
+    users, items = (
+        torch.from_numpy(np.array(side)).to(recommender.device)
+        for side in (model.embedding.users, model.embedding.items)
+    )
+    return DotScorer(users.__getitem__, items)
+
+
 def within(model: ShippedModel, encoding: Encoding, limit: SizeLimit) -> bytes:
     """The model's file in at most so many bytes.
 
@@ -154,46 +166,57 @@ def largest_limit(method: Method, context: Context, size: int, values: ValuesCod
     """The most values whose tables, with the order of ids, take at most ``size`` bytes.
 
     By bisection over what the method's `Method.sketch` would take in a file, to
-    a few in a thousand. A method may refuse limits that are too small for it.
+    a few in a thousand.
     """
-    order = 0 if context.positions is None else order_bytes(context.splits.num_entities)
-
-    def taken(limit: int) -> int | None:
-        try:
-            sketch = method.sketch(context.with_limits(max(limit, *context.limits)), limit)
-        except ConfigError:
-            return None
-        return order + sum(table_bytes(_mask(table), values) for table in sketch.tables)
-
-    full = context.splits.num_entities * context.config.dim
-    low, high, smallest = SMALLEST_LIMIT - 1, min(8 * size // BITS[values], full) + 1, None
-    found = None
-    while high - low > max(1, CLOSE_ENOUGH * low):
-        middle = (low + high) // 2
-        bytes_taken = taken(middle)
-        if bytes_taken is None:
-            low = middle
-        elif bytes_taken <= size:
-            low = found = middle
-        else:
-            high, smallest = middle, bytes_taken
-    if found is None:
-        needed = smallest or taken(full) or 0
+    low, smallest = smallest_embedding(method, context, values)
+    if smallest > size:
         raise ConfigError(
             f"an embedding of {size:,} bytes is too small here: with values in {values} the "
-            f"smallest possible takes {needed:,}"
+            f"smallest possible takes {smallest:,}"
         )
-    return found
+    full = context.splits.num_entities * context.config.dim
+    high = min(8 * size // BITS[values], full) + 1
+    while high - low > max(1, CLOSE_ENOUGH * low):
+        middle = (low + high) // 2
+        fits = _table_bytes(method, context, middle, values) <= size
+        low, high = (middle, high) if fits else (low, middle)
+    return low
 
 
-def bytes_beside_embedding(method: Method, context: Context, values: ValuesCodec) -> int:
+def smallest_embedding(method: Method, context: Context, values: ValuesCodec) -> tuple[int, int]:
+    """The smallest limit that a method can meet, and the bytes that its tables then take."""
+    low, high = SMALLEST_LIMIT - 1, SMALLEST_LIMIT
+    while not _can_meet(method, context, high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _can_meet(method, context, middle) else (middle, high)
+    return high, _table_bytes(method, context, high, values)
+
+
+def _can_meet(method: Method, context: Context, limit: int) -> bool:
+    try:
+        method.sketch(context.with_limits(limit), limit)
+    except ConfigError:
+        return False
+    return True
+
+
+def _table_bytes(method: Method, context: Context, limit: int, values: ValuesCodec) -> int:
+    sketch = method.sketch(context.with_limits(max(limit, *context.limits)), limit)
+    order = 0 if context.positions is None else order_bytes(context.splits.num_entities)
+    return order + sum(table_bytes(_mask(table), values) for table in sketch.tables)
+
+
+def bytes_beside_embedding(method: Method, context: Context, encoding: Encoding) -> int:
     """What a model file takes for all but its embedding: graph, backbone, ids and header."""
-    splits, limit = context.splits, context.splits.num_entities * context.config.dim // 10
+    limit = context.splits.num_entities * context.config.dim // 10
     context = context.with_limits(limit)
-    backbone = context.backbone(context.config.dim)
+    name, backbone = context.config.backbone, context.backbone(context.config.dim)
     sketch = method.sketch(context, limit)
-    stand_in = _assembled(splits, context.config.backbone, backbone, sketch, context.positions, {})
-    data = encode(stand_in, Encoding(values=values))
+    data = encode(
+        _assembled(context.splits, name, backbone, sketch, context.positions, {}), encoding
+    )
     return len(data) - embedding_bytes(section_bytes(data)) + FACTS_BYTES
 
 

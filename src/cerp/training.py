@@ -30,7 +30,6 @@ from cerp.distributed import from_first, rank, world_size
 from cerp.errors import TrainingError
 from cerp.losses import bpr
 from cerp.progress import progress
-from cerp.pruning import pruning_penalty
 from cerp.recommender import Recommender
 from cerp.sampling import Batch, Sampler
 
@@ -50,9 +49,7 @@ class Objective:
         output = model(batch)
         loss = bpr(output.scores)
         if self.gamma:
-            loss = loss + self.gamma * pruning_penalty(
-                output.vectors, temperature=self.temperature, weight=output.weights
-            )
+            loss = loss + self.gamma * output.penalty(self.temperature)
         return loss / global_size
 
 

@@ -18,6 +18,7 @@ from cerp.data.ids import Int32Array
 from cerp.data.interactions import Interactions
 from cerp.embeddings.base import Embedding
 from cerp.errors import ConfigError
+from cerp.pruning import pruning_penalty
 
 
 class BatchOutput(NamedTuple):
@@ -29,10 +30,19 @@ class BatchOutput(NamedTuple):
 
     scores: Tensor
     """(B, m): score of ``items[b, j]`` for ``users[b]``."""
-    vectors: Tensor
-    """(n, d): embedding vectors e_k, before any propagation, that the penalty looks at."""
+    vectors: tuple[Tensor, ...]
+    """(n, d) in blocks of columns, often one: embedding vectors e_k, before any propagation,
+    that the penalty looks at."""
     weights: Tensor
     """(n,): how often each of them counts, w_k."""
+
+    def penalty(self, temperature: float) -> Tensor:
+        """``−Σ_k w_k ‖tanh(η e_k)‖²``"""
+        blocks = [
+            pruning_penalty(block, temperature=temperature, weight=self.weights)
+            for block in self.vectors
+        ]
+        return torch.stack(blocks).sum()
 
 
 class TorchScorer(Protocol):

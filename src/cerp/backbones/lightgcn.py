@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from cerp.backbones.base import Backbone, BatchOutput, DotScorer, register
-from cerp.backbones.propagation import Graph
+from cerp.backbones.propagation import CPU_COLUMN_BLOCK, Graph
 from cerp.data.interactions import Interactions
 from cerp.embeddings.base import Embedding
 from cerp.errors import ConfigError
@@ -40,9 +40,9 @@ class LightGCN(Backbone):
 
     def forward(self, embedding: Embedding, users: Tensor, items: Tensor) -> BatchOutput:
         """Scores of a training batch: user codes (B,) against item codes (B, m)."""
-        table = embedding.table()
-        scores = self.graph.pair_scores(table, self.layers, users, items + self.num_users)
-        return BatchOutput(scores, table, self._table_weights(table, users, items))
+        blocks = embedding.table_blocks(self.embedding_dim if users.is_cuda else CPU_COLUMN_BLOCK)
+        scores = self.graph.pair_scores(blocks, self.layers, users, items + self.num_users)
+        return BatchOutput(scores, blocks, self._table_weights(scores, users, items))
 
     @torch.no_grad()
     def scorer(self, embedding: Embedding) -> DotScorer:
@@ -51,9 +51,9 @@ class LightGCN(Backbone):
         users, items = torch.split(propagated, [self.num_users, self.num_items])
         return DotScorer(users.__getitem__, items)
 
-    def _table_weights(self, table: Tensor, users: Tensor, items: Tensor) -> Tensor:
+    def _table_weights(self, scores: Tensor, users: Tensor, items: Tensor) -> Tensor:
         """1 for each user of the batch, the number of draws for each item, 0 for the rest."""
-        weights = table.new_zeros(len(table))
+        weights = scores.new_zeros(self.num_users + self.num_items)
         drawn = items.flatten() + self.num_users
         # Sums of ones are exact in any order, so this is reproducible on GPUs too.
         weights.scatter_add_(0, drawn, weights.new_ones(()).expand(len(drawn)))

@@ -22,7 +22,7 @@ class MatrixFactorization(Backbone):
         user_vectors, item_vectors = torch.split(vectors, [users.numel(), items.numel()])
         item_vectors = item_vectors.view(*items.shape, -1)
         scores = torch.einsum("bd,bmd->bm", user_vectors, item_vectors)
-        return BatchOutput(scores, vectors, gathered_weights(users, vectors))
+        return BatchOutput(scores, (vectors,), gathered_weights(users, vectors))
 
     @torch.no_grad()
     def scorer(self, embedding: Embedding) -> DotScorer:

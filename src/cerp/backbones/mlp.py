@@ -62,7 +62,7 @@ class MLP(Backbone):
         user_vectors, item_vectors = torch.split(vectors, [users.numel(), items.numel()])
         item_halves = self.item_half(item_vectors).view(*items.shape, -1)
         scores = self.tower(self.user_half(user_vectors)[:, None] + item_halves)
-        return BatchOutput(scores, vectors, gathered_weights(users, vectors))
+        return BatchOutput(scores, (vectors,), gathered_weights(users, vectors))
 
     @torch.no_grad()
     def scorer(self, embedding: Embedding) -> MLPScorer:

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from cerp._version import __version__
-from cerp.cli import data, evaluate, inspect, recommend, serve, train
+from cerp.cli import data, evaluate, export, inspect, recommend, serve, train
 from cerp.errors import CerpError
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ app = typer.Typer(
 app.add_typer(data.app, name="data")
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
+app.command("export")(export.export)
 app.command("inspect")(inspect.inspect)
 app.command("recommend")(recommend.recommend)
 app.command("serve")(serve.serve)
@@ -55,6 +56,7 @@ def options(
       cerp data split ratings.csv --seed 1 -o my-split
       cerp train my-split --budget 99% -o run
       cerp evaluate popularity --data my-split
+      cerp export run --data my-split --values int8 -o model.cerp
       cerp inspect model.cerp
       cerp recommend model.cerp --user 42
       cerp serve model.cerp

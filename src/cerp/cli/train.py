@@ -15,7 +15,7 @@ from cerp.data.splits import Splits
 from cerp.errors import ConfigError
 from cerp.presets import preset
 
-DEFAULT_BUDGETS = ["99%"]
+DEFAULT_BUDGET = "99%"
 
 
 @reads_data
@@ -27,11 +27,23 @@ def train(
         typer.Option("--output", "-o", help="Folder of the run: results and checkpoints."),
     ] = None,
     budget: Annotated[
-        list[str],
-        typer.Option(help="Pruned share of the full table, or a count of values; repeatable."),
-    ] = DEFAULT_BUDGETS,
+        list[str] | None,
+        typer.Option(
+            help="Pruned share of the full table (99%), a count of values, or bytes of the "
+            "embedding (400KB); repeatable.  [default: 99%, or what --max-file-size allows]"
+        ),
+    ] = None,
+    max_file_size: Annotated[
+        str | None, typer.Option(help="Of the whole model file, such as 2MB.")
+    ] = None,
+    keep_seen: Annotated[
+        bool, typer.Option("--seen/--no-seen", help="Whether the file says what users have seen.")
+    ] = True,
     backbone: Annotated[str, typer.Option(help="lightgcn, mlp or mf.")] = "lightgcn",
-    method: Annotated[str, typer.Option(help="cerp, or full for no compression.")] = "cerp",
+    method: Annotated[
+        str,
+        typer.Option(help="cerp, full (no compression), or a rival such as ud, qr, pep, dhe."),
+    ] = "cerp",
     preset_name: Annotated[
         Literal["default", "paper"],
         typer.Option("--preset", help="Where the rest comes from."),
@@ -68,6 +80,7 @@ def train(
     \b
     Examples:
       cerp train ratings.csv --budget 99% -o run
+      cerp train ratings.csv --max-file-size 2MB -o run
       cerp train gowalla --budget 90% --budget 99% --backbone mlp --device cuda -o run
       cerp train my-split --budget 50000 --refit train+valid -o run --resume
       torchrun --nproc-per-node 2 -m cerp.cli train synthetic -o run
@@ -80,8 +93,9 @@ def train(
     chosen = preset(preset_name, backbone, method)
     config = _overridden(
         chosen,
-        budgets=tuple(budget),
-        method=method,
+        budgets=tuple(budget or [max_file_size or DEFAULT_BUDGET]),
+        max_file_size=max_file_size,
+        keep_seen=keep_seen,
         seed=seed,
         ordering=ordering,
         dim=dim,
@@ -103,6 +117,9 @@ def train(
     _print_models([model.summary() for model in models])
     if output:
         print_note("saved", str(output))
+        files = [f"model-{model.budget}.cerp" for model in models if "file_bytes" in model.facts]
+        if files:
+            print_note("serve", f"cerp serve {output / files[-1]}")
 
 
 def _overridden(config: Any, **given: Any) -> Any:
@@ -130,6 +147,7 @@ def _print_models(models: list[dict[str, Any]]) -> None:
             "values",
             "avg dim",
             "overlap",
+            "file bytes",
             *(f"{part} {metric}" for part, metric in shown),
             "seconds",
         ),
@@ -140,6 +158,7 @@ def _print_models(models: list[dict[str, Any]]) -> None:
                 model["nnz"],
                 f"{model['avg_dim']:.1f}",
                 "-" if model["overlap"] is None else f"{model['overlap']:.1%}",
+                model.get("file_bytes", "-"),
                 *(model[part][metric] for part, metric in shown),
                 f"{model['seconds']:.1f}",
             )

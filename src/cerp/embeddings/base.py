@@ -83,6 +83,14 @@ class Embedding(nn.Module, ABC):
     def table(self) -> Tensor:
         """The vectors of all entities, for backbones that need every one of them."""
 
+    def table_blocks(self, width: int) -> tuple[Tensor, ...]:
+        """`table` in blocks of ``width`` columns, the last one perhaps narrower.
+
+        Where the table is computed, each block can be computed on its own: smaller
+        tensors stay in cache, and the whole is never written.
+        """
+        return torch.split(self.table(), width, dim=1)
+
     @property
     @abstractmethod
     def nnz(self) -> int:

@@ -92,11 +92,18 @@ class CompositionalEmbedding(PrunableEmbedding):
 
     def table(self) -> Tensor:
         """The vectors of all ids, (num_embeddings, embedding_dim)."""
+        return self._sums_of_rows(self.effective_weight())
+
+    def table_blocks(self, width: int) -> tuple[Tensor, ...]:
+        """`table` in blocks of ``width`` columns, each composed on its own."""
+        return tuple(map(self._sums_of_rows, torch.split(self.effective_weight(), width, dim=1)))
+
+    def _sums_of_rows(self, weight: Tensor) -> Tensor:
         device = self.weight.device
         if self._composition is None or self._composition.device != device:
             ids = torch.arange(self.num_embeddings, device=device)
             self._composition = Composition.of(self.rows_of(ids), self.num_rows)
-        return self._zero_padding(self._composition.table(self.effective_weight()))
+        return self._zero_padding(self._composition.table(weight))
 
     def penalty(self, ids: Tensor, temperature: float = 100.0) -> Tensor:
         """``−Σ_{k in ids} ‖tanh(η e_k)‖²`` while pruning, 0 otherwise.

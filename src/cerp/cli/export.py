@@ -1,0 +1,204 @@
+"""`cerp export`: a model file from a finished run, and what each encoding costs."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+import typer
+
+from cerp.artifact import VALUES_CODECS, Encoding, embedding_bytes, section_bytes
+from cerp.budget import parse_size
+from cerp.cli.options import AsJson, Seed, load_splits, needs_torch
+from cerp.cli.output import print_json, print_note, print_table
+from cerp.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cerp.fitting import FittedModel
+    from cerp.shipping import SizeLimit
+
+Values = Literal["fp32", "fp16", "int8", "int4"]
+GraphName = Literal["edges", "tables"]
+
+
+class _Tried(NamedTuple):
+    """One way to write the model."""
+
+    values: Values
+    graph: GraphName
+    data: bytes | None
+    """The file; None where the model cannot be written so small."""
+    ndcg: float | None
+    """Validation NDCG@10 of the file; None where there is no validation part."""
+
+
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
+    data: Annotated[str, typer.Option("--data", "-d", help="What the run was trained on.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+    budget: Annotated[
+        str | None, typer.Option(help="Which model of the run.  [default: the last]")
+    ] = None,
+    values: Annotated[
+        Values | None,
+        typer.Option(help="Precision of the values.  [default: the best that fits]"),
+    ] = None,
+    graph: Annotated[
+        GraphName | None,
+        typer.Option(help="LightGCN: training graph, or propagated tables.  [default: edges]"),
+    ] = None,
+    max_size: Annotated[
+        str | None, typer.Option("--max-size", help="Of the embedding, such as 400KB.")
+    ] = None,
+    max_file_size: Annotated[
+        str | None, typer.Option(help="Of the whole file, such as 2MB.")
+    ] = None,
+    titles: Annotated[
+        Path | None, typer.Option(help="Text file of item ids and titles, to go into the file.")
+    ] = None,
+    seen: Annotated[
+        bool, typer.Option("--seen/--no-seen", help="Whether to say what users have seen.")
+    ] = True,
+    ids: Annotated[
+        bool, typer.Option("--ids/--no-ids", help="Whether to keep original ids.")
+    ] = True,
+    device: Annotated[str, typer.Option(help="Where encodings are judged.")] = "cpu",
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Write a model file, after judging every encoding on the validation part.
+
+    Without a limit the values stay fp32 unless --values says otherwise; under a
+    limit the encoding with the best validation NDCG@10 of those that fit is written.
+
+    \b
+    Examples:
+      cerp export run --data ratings.csv -o model.cerp
+      cerp export run --data ratings.csv --values int8 -o model.cerp
+      cerp export run --data ratings.csv --max-file-size 2MB -o model.cerp
+    """
+    with needs_torch("Exporting a run"):
+        from cerp.data.titles import read_titles
+        from cerp.fitting import load_run
+        from cerp.shipping import SizeLimit
+    model = _chosen_model(load_run(run, load_splits(data, seed=seed), device=device), budget)
+    limit = SizeLimit(
+        None if max_size is None else parse_size(max_size),
+        None if max_file_size is None else parse_size(max_file_size),
+    )
+    tried = [
+        _try(
+            model,
+            Encoding(codec, seen=seen, ids=ids),
+            way,
+            limit,
+            None if titles is None else read_titles(titles, model.splits.items),
+        )
+        for way, codec in product(_graphs(model, graph), VALUES_CODECS)
+    ]
+    is_limited = limit != SizeLimit()
+    best = _best(tried, values or (None if is_limited else "fp32"), graph or "edges")
+    assert best.data is not None
+    from cerp.checkpoint import write_bytes
+
+    write_bytes(output, best.data)
+    if as_json:
+        print_json(_as_json(tried, best, output))
+        return
+    _print(tried, best)
+    print_note("saved", f"{output} ({len(best.data):,} bytes, {best.values}, {best.graph})")
+
+
+def _chosen_model(models: list[FittedModel], budget: str | None) -> FittedModel:
+    if budget is None:
+        return models[-1]
+    for model in models:
+        if model.budget == budget:
+            return model
+    there = ", ".join(model.budget for model in models)
+    raise ConfigError(f"the run has no model for {budget!r}; it has {there}")
+
+
+def _graphs(model: FittedModel, graph: GraphName | None) -> list[GraphName]:
+    if graph is not None:
+        return [graph]
+    return ["edges", "tables"] if model.config.backbone == "lightgcn" else ["edges"]
+
+
+def _try(
+    model: FittedModel,
+    encoding: Encoding,
+    graph: GraphName,
+    limit: SizeLimit,
+    titles: list[str] | None,
+) -> _Tried:
+    from cerp.artifact import decode
+    from cerp.evaluation import evaluate
+    from cerp.shipping import scorer_of
+    from cerp.stages import score_memory
+
+    try:
+        data = model.file(encoding, graph=graph, limit=limit, titles=titles)
+    except ConfigError:
+        return _Tried(encoding.values, graph, None, None)
+    ndcg = None
+    if len(model.splits.valid):
+        scorer = scorer_of(model.recommender, decode(data))
+        memory = score_memory(model.recommender.device)
+        metrics = evaluate(scorer, model.splits, on="valid", ks=(10,), memory=memory)
+        ndcg = metrics.mean["ndcg@10"]
+    return _Tried(encoding.values, graph, data, ndcg)
+
+
+def _best(tried: list[_Tried], values: Values | None, graph: GraphName) -> _Tried:
+    fitting = [
+        entry
+        for entry in tried
+        if entry.data is not None
+        and entry.graph == graph
+        and (values is None or entry.values == values)
+    ]
+    if not fitting:
+        raise ConfigError(
+            "no encoding of this model fits into the limit; train with the limit "
+            "(cerp train --max-file-size ...), so that the model is made for it"
+        )
+    return max(fitting, key=lambda entry: (entry.ndcg or 0.0, -len(entry.data or b"")))
+
+
+def _as_json(tried: list[_Tried], best: _Tried, output: Path) -> dict[str, Any]:
+    return {
+        "file": str(output),
+        "values": best.values,
+        "graph": best.graph,
+        "total_bytes": len(best.data or b""),
+        "tried": [
+            {
+                "values": entry.values,
+                "graph": entry.graph,
+                "fits": entry.data is not None,
+                "embedding_bytes": entry.data and embedding_bytes(section_bytes(entry.data)),
+                "total_bytes": entry.data and len(entry.data),
+                "valid_ndcg@10": entry.ndcg,
+            }
+            for entry in tried
+        ],
+    }
+
+
+def _print(tried: list[_Tried], best: _Tried) -> None:
+    print_table(
+        ("values", "graph", "embedding bytes", "file bytes", "valid ndcg@10", ""),
+        [
+            (
+                entry.values,
+                entry.graph,
+                "-" if entry.data is None else embedding_bytes(section_bytes(entry.data)),
+                "does not fit" if entry.data is None else len(entry.data),
+                "-" if entry.ndcg is None else entry.ndcg,
+                "written" if entry is best else "",
+            )
+            for entry in tried
+        ],
+    )

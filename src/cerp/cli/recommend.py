@@ -1,0 +1,106 @@
+"""`cerp recommend`: lists from a model file, for one user, for a taste, or for a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cerp.cli.options import AsJson
+from cerp.cli.output import print_json, print_note, print_table
+from cerp.errors import ConfigError
+from cerp.runtime import Recommendation, Runtime, load
+from cerp.runtime.tables import parsed, read_users, write_lists
+
+
+def recommend(
+    model: Annotated[
+        Path, typer.Argument(metavar="FILE", show_default=False, help="A model file (.cerp).")
+    ],
+    user: Annotated[
+        str | None, typer.Option("--user", "-u", help="Recommend for this user.")
+    ] = None,
+    liked: Annotated[
+        list[str] | None,
+        typer.Option(help="Recommend for someone new who likes this item; repeatable."),
+    ] = None,
+    users: Annotated[
+        Path | None,
+        typer.Option(help="Recommend for the users in this CSV or Parquet file, into --output."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="CSV or Parquet file with the columns user, item, rank, score."
+        ),
+    ] = None,
+    k: Annotated[int, typer.Option("-k", help="Length of a list.")] = 10,
+    exclude_seen: Annotated[
+        bool,
+        typer.Option(
+            "--exclude-seen/--include-seen",
+            help="Whether to leave out what users have in training, or the liked items.",
+        ),
+    ] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Recommend from a model file, with NumPy alone.
+
+    Give one of --user, --liked and --users. Ids are those of the training data.
+
+    \b
+    Examples:
+      cerp recommend model.cerp --user 42
+      cerp recommend model.cerp --liked 1193 --liked 661 -k 5 --json
+      cerp recommend model.cerp --users users.csv --output lists.parquet
+    """
+    if sum(given is not None for given in (user, liked, users)) != 1:
+        raise ConfigError("give exactly one of --user, --liked and --users")
+    if (users is None) != (output is None):
+        raise ConfigError("--users and --output belong together: lists for a table are a table")
+    runtime = load(model)
+    if users is not None and output is not None:
+        count = write_lists(
+            output,
+            runtime,
+            read_users(users, runtime.users),
+            lambda chunk: runtime.recommend_batch(chunk, k, exclude_seen=exclude_seen),
+        )
+        _report_table(output, count, as_json=as_json)
+    elif user is not None:
+        known = parsed(runtime.users, user)
+        found = runtime.recommend(known, k, exclude_seen=exclude_seen)
+        _report_list(runtime, {"user": known}, found, as_json=as_json)
+    else:
+        items = [parsed(runtime.items, item) for item in liked or ()]
+        found = runtime.recommend_for(items, k, exclude_seen=exclude_seen)
+        _report_list(runtime, {"liked": items}, found, as_json=as_json)
+
+
+def _report_list(
+    runtime: Runtime, asked: dict[str, Any], found: list[Recommendation], *, as_json: bool
+) -> None:
+    columns: dict[str, list[Any]] = {
+        "rank": list(range(1, len(found) + 1)),
+        "item": [place.item for place in found],
+        "score": [place.score for place in found],
+    }
+    if runtime.titles is not None:
+        codes = runtime.items.encode(columns["item"], what="item")
+        columns["title"] = [runtime.titles[code] for code in codes]
+    if as_json:
+        rows = zip(*columns.values(), strict=True)
+        places = [dict(zip(columns, row, strict=True)) for row in rows]
+        print_json({**asked, "recommendations": places})
+        return
+    # An id is a name, not a quantity: no commas between its thousands.
+    columns["item"] = list(map(str, columns["item"]))
+    print_table(tuple(columns), list(zip(*columns.values(), strict=True)))
+
+
+def _report_table(output: Path, count: int, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"output": str(output), "rows": count})
+    else:
+        print_note("saved", f"{count:,} rows to {output}")

@@ -1,0 +1,60 @@
+"""A vector for someone who was not there in training, from items they like.
+
+Take the vectors of trained users for what a user can be: a Gaussian with their
+mean m and covariance C. Take the scores for the logits of what they like: the
+chance of item i is ``p_i ∝ exp⟨z, v_i⟩``. Then the most probable z after n liked
+items with the mean vector y solves ``C⁻¹(z − m) = n·(y − a(z))``, where a(z) is
+the expected item. One Newton step towards it, from z = m:
+
+    ``z = m + (I + n C S)⁻¹ n C (y − a)``,  ``a = Σ p_i v_i``,  ``S = Σ p_i (v_i − a)(v_i − a)ᵀ``
+
+so that one item moves the mean user a little and twenty decide. It needs nothing
+but the vectors, and serves matrix factorisation and LightGCN alike. Beside it
+were measured the mean of the liked vectors, ridge regression on them, and
+LightGCN's own propagation to the new user: see results/fold_in.json.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from cerp.artifact.model import FloatArray
+from cerp.data.ids import Int32Array
+
+DoubleArray = npt.NDArray[np.float64]
+
+MOST_EVIDENCE = 32
+"""Items count as at most so many. They are not independent draws from the model's own
+softmax, and of many the step from the mean user goes too far."""
+
+
+class FoldIn:
+    """Turns liked items into the vector of a new user."""
+
+    def __init__(self, users: FloatArray, items: FloatArray) -> None:
+        self.items = items
+        self.mean = users.mean(axis=0, dtype=np.float64)
+        scores = items @ self.mean
+        chances = np.exp(scores - scores.max())
+        chances /= chances.sum()
+        self.expected = chances @ items
+        self.user_covariance = _covariance(users, self.mean, np.full(len(users), 1 / len(users)))
+        self.spread = self.user_covariance @ _covariance(items, self.expected, chances)
+
+    def vector(self, liked: Int32Array) -> DoubleArray:
+        """The vector z of someone who likes these items, by distinct codes."""
+        evidence = min(len(liked), MOST_EVIDENCE)
+        surprise = self.items[liked].mean(axis=0, dtype=np.float64) - self.expected
+        step = np.linalg.solve(
+            np.eye(len(self.mean)) + evidence * self.spread,
+            evidence * self.user_covariance @ surprise,
+        )
+        vector: DoubleArray = self.mean + step
+        return vector
+
+
+def _covariance(vectors: FloatArray, centre: DoubleArray, weights: DoubleArray) -> DoubleArray:
+    """``Σ w_n (v_n − c)(v_n − c)ᵀ``"""
+    apart = vectors - centre
+    return (apart * weights[:, None]).T @ apart

@@ -1,0 +1,220 @@
+"""`Runtime`: recommendations from a shipped model, original ids in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from cerp.artifact.model import FloatArray, ShippedModel
+from cerp.data.ids import Id, Ids, Int32Array
+from cerp.errors import ConfigError
+from cerp.runtime.folding import FoldIn
+from cerp.runtime.scoring import DotScorer, Places, Queries, Scorer, TowerScorer, best_of, blocks
+from cerp.runtime.selection import Lists
+from cerp.runtime.vectors import vectors_of
+
+SCORE_BYTES = 24 * 2**20
+"""Size of a matrix of scores, unless that of one user is larger. Below 32 MB the allocator
+of Linux keeps the memory from one request to the next, which saves a tenth of the time."""
+
+
+class Recommendation(NamedTuple):
+    """One place of a list."""
+
+    item: Id
+    """Original id."""
+    score: float
+    """The model's own: higher is better, and that is all it means."""
+
+
+class Runtime:
+    """A model ready to recommend; see `cerp.runtime` for its arithmetic.
+
+    Nothing changes after construction but what is computed once on first use,
+    so threads may share one.
+    """
+
+    def __init__(self, model: ShippedModel) -> None:
+        self.model = model
+        self.vectors = vectors_of(model)
+        self._products = DotScorer(self.vectors.items)
+        self._scorer: Scorer = self._products
+        if model.backbone == "mlp":
+            self._scorer = TowerScorer(self.vectors.items, model.weights)
+
+    @property
+    def users(self) -> Ids:
+        """Original ids of the users there are."""
+        return self.model.users
+
+    @property
+    def items(self) -> Ids:
+        """Original ids of the items there are."""
+        return self.model.items
+
+    @property
+    def titles(self) -> list[str] | None:
+        """What to call items, in the order of `items`, where the file says it."""
+        return self.model.titles
+
+    def recommend(
+        self,
+        user: Id,
+        k: int = 10,
+        *,
+        exclude_seen: bool = True,
+        exclude: Iterable[Id] = (),
+        candidates: Iterable[Id] | None = None,
+    ) -> list[Recommendation]:
+        """The k best items for a user, best first; equal scores in native item order.
+
+        Args:
+            user: Original id.
+            k: How many; fewer come back when fewer are left.
+            exclude_seen: Leave out what the user has in training. The file must say what
+                that is: those of LightGCN with its graph do, others if exported so.
+            exclude: More items to leave out.
+            candidates: Choose from these items only.
+
+        """
+        return self.recommend_batch(
+            [user], k, exclude_seen=exclude_seen, exclude=exclude, candidates=candidates
+        )[0]
+
+    def recommend_batch(
+        self,
+        users: Iterable[Id],
+        k: int = 10,
+        *,
+        exclude_seen: bool = True,
+        exclude: Iterable[Id] = (),
+        candidates: Iterable[Id] | None = None,
+    ) -> list[list[Recommendation]]:
+        """What `recommend` gives for each of several users, in less time."""
+        codes = self.users.encode(users, what="user")
+        wanted = self._wanted(k, exclude, candidates)
+        found: list[list[Recommendation]] = []
+        for block in blocks(len(codes), 4 * len(self.items), SCORE_BYTES):
+            seen = self._seen(codes[block]) if exclude_seen else None
+            found += self._best(self._queries(codes[block]), wanted, seen)
+        return found
+
+    def recommend_for(
+        self,
+        liked: Iterable[Id],
+        k: int = 10,
+        *,
+        exclude_seen: bool = True,
+        exclude: Iterable[Id] = (),
+        candidates: Iterable[Id] | None = None,
+    ) -> list[Recommendation]:
+        """The k best items for someone who was not there in training, from items they like.
+
+        `cerp.runtime.folding` says how. ``exclude_seen`` leaves out the liked items.
+        """
+        if self.model.backbone == "mlp":
+            raise ConfigError(
+                "a model with the backbone 'mlp' cannot recommend from liked "
+                "items: items and users meet in its tower only, so liked items say nothing about "
+                "a user's vector. Train 'lightgcn' or 'mf' for that"
+            )
+        codes = np.unique(self.items.encode(liked, what="item"))
+        if not codes.size:
+            raise ConfigError("there are no liked items to recommend from; name at least one")
+        seen = (np.zeros(len(codes), dtype=np.int64), codes) if exclude_seen else None
+        queries = self._fold_in.vector(codes)[None]
+        return self._best(queries, self._wanted(k, exclude, candidates), seen)[0]
+
+    def similar_items(self, item: Id, k: int = 10) -> list[Recommendation]:
+        """The k items most like one: ``cos(v_i, v_j)`` of the vectors that the model ranks with.
+
+        For the MLP, which ranks by no vectors, of those that it is fed with.
+        """
+        code = int(self.items.encode([item], what="item")[0])
+        return self._named(self._products.similar(code, _checked(k)))[0]
+
+    def score(self, user: Id, items: Iterable[Id]) -> FloatArray:
+        """Scores of some items for a user, in the order given."""
+        queries = self._queries(self.users.encode([user], what="user"))
+        codes = self.items.encode(items, what="item")
+        return self._scorer.scores(queries, codes).reshape(-1)
+
+    def score_all(self, users: Int32Array) -> FloatArray:
+        """Scores of every item for users by code, so that `cerp.evaluate` can judge a file."""
+        return self._scorer.scores(self._queries(users), slice(None))
+
+    def seen(self, user: Id) -> list[Id]:
+        """What a user has in training, in native item order."""
+        return self.items.decode(self._seen(self.users.encode([user], what="user"))[1])
+
+    @cached_property
+    def _fold_in(self) -> FoldIn:
+        everyone = np.arange(len(self.users), dtype=np.int32)
+        return FoldIn(self.vectors.users(everyone), self.vectors.items)
+
+    def _queries(self, users: Int32Array) -> Queries:
+        return self._scorer.queries(self.vectors.users(users))
+
+    def _seen(self, users: Int32Array) -> Places:
+        """The items of some users: (position of the user among those given, item)."""
+        if self.model.seen is None:
+            raise ConfigError(
+                "this model does not say what users have seen; pass exclude_seen=False "
+                "(--include-seen), or export it with the seen items"
+            )
+        starts = self.model.seen.offsets[users].tolist()
+        ends = self.model.seen.offsets[users + 1].tolist()
+        found = [self.model.seen.items[start:end] for start, end in zip(starts, ends, strict=True)]
+        rows = np.repeat(np.arange(len(users)), [len(items) for items in found])
+        return rows, np.concatenate(found)
+
+    def _wanted(self, k: int, exclude: Iterable[Id], candidates: Iterable[Id] | None) -> _Wanted:
+        excluded = self.items.encode(exclude, what="item")
+        if candidates is None:
+            return _Wanted(_checked(k), excluded)
+        chosen = self.items.encode(candidates, what="item")
+        return _Wanted(_checked(k), excluded, np.setdiff1d(chosen, excluded))
+
+    def _best(
+        self, queries: Queries, wanted: _Wanted, seen: Places | None
+    ) -> list[list[Recommendation]]:
+        rows, items = seen or NOWHERE
+        if wanted.candidates is None:
+            if wanted.excluded.size:
+                everyone = np.repeat(np.arange(len(queries)), len(wanted.excluded))
+                rows = np.concatenate([rows, everyone])
+                items = np.concatenate([items, np.tile(wanted.excluded, len(queries))])
+            return self._named(self._scorer.best(queries, wanted.k, (rows, items)))
+        if not wanted.candidates.size:
+            return [[] for _ in queries]
+        columns = np.searchsorted(wanted.candidates, items)
+        known = wanted.candidates.take(columns, mode="clip") == items
+        scores = self._scorer.scores(queries, wanted.candidates)
+        found = best_of(scores, wanted.k, (rows[known], columns[known]))
+        return self._named(found._replace(columns=wanted.candidates[found.columns]))
+
+    def _named(self, found: Lists) -> list[list[Recommendation]]:
+        """Lists by original ids."""
+        places = list(map(Recommendation, self.items.decode(found.columns), found.scores.tolist()))
+        return [places[start:end] for start, end in zip(found.starts, found.ends, strict=True)]
+
+
+class _Wanted(NamedTuple):
+    """What a request asks for, by code."""
+
+    k: int
+    excluded: Int32Array
+    candidates: Int32Array | None = None
+    """Ascending, without those excluded."""
+
+
+NOWHERE: Places = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
+
+
+def _checked(k: int) -> int:
+    if k < 1:
+        raise ConfigError(f"a list needs k of at least 1, got {k}")
+    return k

@@ -1,0 +1,220 @@
+"""Scores of users and items from what a file holds: one class for each kind of backbone.
+
+A user is asked about by a *query*, a row of numbers made of their vector.
+Scores are exact, as `cerp.runtime` defines it: float64, rounded to float32 once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from cerp.artifact.model import FloatArray
+from cerp.data.ids import Int32Array, Int64Array
+from cerp.errors import ScoreError
+from cerp.ranking import exclude, top_k
+from cerp.runtime.bounds import Bounds
+from cerp.runtime.selection import (
+    SMALLEST,
+    Lists,
+    contenders,
+    product_error,
+    ranked,
+    within_reach,
+)
+
+DoubleArray = npt.NDArray[np.float64]
+Queries = npt.NDArray[np.floating[Any]]
+Places = tuple[Int64Array, Int32Array]
+"""Rows of a batch, and for each an item code."""
+
+FEW = 16
+"""Up to so many queries, time is spent on reading the item vectors; beyond, on multiplying."""
+MOST_IN_REACH = 1024
+"""Items for a query; to score more of them one by one takes longer than the whole product."""
+LARGEST_SCORE = float(np.finfo(np.float32).max)
+BLOCK_BYTES = 8 * 2**20
+"""Size of intermediate results."""
+
+
+class Scorer(Protocol):
+    """What the runtime asks of a backbone."""
+
+    def queries(self, vectors: FloatArray) -> Queries:
+        """How to ask for users with these vectors."""
+
+    def scores(self, queries: Queries, items: Int32Array | slice) -> FloatArray:
+        """Exact scores of some items, (len(queries), number of items)."""
+
+    def best(self, queries: Queries, k: int, excluded: Places) -> Lists:
+        """The k best of all items for each query."""
+
+
+class DotScorer:
+    """``score(u, i) = ⟨v_u, v_i⟩``"""
+
+    def __init__(self, items: FloatArray) -> None:
+        self.items = items
+        self.norms = norms(items)
+        self.largest_norm = self.norms.max()
+        if not np.isfinite(self.largest_norm):
+            raise ScoreError(
+                "the model holds item vectors that are not finite numbers, which cannot be "
+                "ranked; it has diverged in training"
+            )
+
+    @cached_property
+    def bounds(self) -> Bounds | None:
+        """Of scores, where they help."""
+        return Bounds.of(self.items, self.norms)
+
+    def queries(self, vectors: FloatArray) -> FloatArray:
+        """The vectors themselves."""
+        return vectors
+
+    def scores(self, queries: Queries, items: Int32Array | slice) -> FloatArray:
+        """Exact scores of some items, (len(queries), number of items)."""
+        chosen = self.items[items]
+        result = np.empty((len(queries), len(chosen)), dtype=np.float32)
+        asked = queries.astype(np.float64)
+        for block in blocks(len(chosen), 8 * chosen.shape[1]):
+            result[:, block] = asked @ chosen[block].astype(np.float64).T
+        return result
+
+    def best(self, queries: Queries, k: int, excluded: Places) -> Lists:
+        """The k best of all items for each query."""
+        lengths = norms(queries)
+        largest = lengths * self.largest_norm
+        if not largest.max() < LARGEST_SCORE:
+            raise ScoreError(
+                "the scores of a user are not finite numbers, or too large to be ranked; "
+                "the model has diverged in training"
+            )
+        dim = self.items.shape[1]
+        margin = product_error(dim) * largest + dim * SMALLEST
+        places = None
+        if len(queries) <= FEW:
+            places = self._places_by_bounds(queries, k, excluded, lengths, margin)
+        if places is None:
+            places = self._places_by_product(queries, k, excluded, lengths, margin)
+        return self._ranked(queries, *places, k)
+
+    def _places_by_product(
+        self, queries: Queries, k: int, excluded: Places, lengths: DoubleArray, margin: DoubleArray
+    ) -> tuple[Int64Array, Int64Array]:
+        """Places that can be in a list, by the float32 product with all items."""
+        scores = queries.astype(np.float32, copy=False) @ self.items.T
+        if not lengths.all():
+            # Zeros give equal scores, which rank by code: look at the first few only.
+            scores[lengths == 0] = -np.arange(len(self.items))
+        scores[excluded] = -np.inf
+        return contenders(scores, k, margin)
+
+    def _places_by_bounds(
+        self, queries: Queries, k: int, excluded: Places, lengths: DoubleArray, margin: DoubleArray
+    ) -> tuple[Int64Array, Int64Array] | None:
+        """The same from fewer numbers; None where those do not tell items apart."""
+        if self.bounds is None:
+            return None
+        estimates, slack = self.bounds.estimates(queries, lengths)
+        estimates[excluded] = -np.inf
+        likely = contenders(estimates, k, np.zeros(len(queries)))
+        rows, columns = within_reach(
+            estimates + slack, self._ranked(queries, *likely, k), k, margin
+        )
+        return (rows, columns) if len(rows) <= MOST_IN_REACH * len(queries) else None
+
+    def _ranked(self, queries: Queries, rows: Int64Array, columns: Int64Array, k: int) -> Lists:
+        exact = pair_products(queries, rows, self.items, columns).astype(np.float32)
+        return ranked(rows, columns, exact, len(queries), k)
+
+    def similar(self, item: int, k: int) -> Lists:
+        """The k items with the highest cosine, itself left out: one row."""
+        query, dim = self.items[[item]], self.items.shape[1]
+        lengths = self.norms[item] * self.norms
+        inverse = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+        cosines = ((query @ self.items.T) * inverse).astype(np.float32)
+        cosines[0, item] = -np.inf
+        margin = np.array([product_error(dim) + dim * SMALLEST * inverse.max()])
+        rows, columns = contenders(cosines, k, margin)
+        products = pair_products(query, rows, self.items, columns)
+        exact = np.divide(
+            products, lengths[columns], out=np.zeros_like(products), where=lengths[columns] > 0
+        )
+        return ranked(rows, columns, exact.astype(np.float32), 1, k)
+
+
+class TowerScorer:
+    """``score(u, i) = w·relu(W₃ relu(W₂ relu(W_u e_u + b₁ + W_i e_i) + b₂) + b₃) + b``
+
+    ``W_i e_i`` is computed once for every item, ``W_u e_u + b₁`` once for every query.
+    """
+
+    def __init__(self, items: FloatArray, weights: Mapping[str, FloatArray]) -> None:
+        double = {name: values.astype(np.float64) for name, values in weights.items()}
+        dim = items.shape[1]
+        self.user_weight = double["first.weight"][:, :dim].T
+        self.bias = double["first.bias"]
+        self.item_halves = items @ double["first.weight"][:, dim:].T
+        self.rest = [
+            (double[f"rest.{layer}.weight"].T, double[f"rest.{layer}.bias"])
+            for layer in range(len(double) // 2 - 1)
+        ]
+
+    def queries(self, vectors: FloatArray) -> DoubleArray:
+        """``W_u e_u + b₁``"""
+        return vectors @ self.user_weight + self.bias
+
+    def scores(self, queries: Queries, items: Int32Array | slice) -> FloatArray:
+        """Exact scores of some items, (len(queries), number of items)."""
+        halves = self.item_halves[items]
+        result = np.empty((len(queries), len(halves)), dtype=np.float32)
+        for block in blocks(len(halves), queries.nbytes):
+            # Pairs in one row of rows: a product of two matrices, not of a stack of them.
+            hidden = (queries[:, None] + halves[block]).reshape(-1, halves.shape[1])
+            for weight, bias in self.rest:
+                hidden = np.maximum(hidden, 0, out=hidden) @ weight
+                hidden += bias
+            result[:, block] = hidden.reshape(len(queries), -1)
+        return result
+
+    def best(self, queries: Queries, k: int, excluded: Places) -> Lists:
+        """The k best of all items for each query."""
+        return best_of(self.scores(queries, slice(None)), k, excluded)
+
+
+def best_of(scores: FloatArray, k: int, excluded: Places) -> Lists:
+    """The k best of each row of exact scores."""
+    columns, best = top_k(exclude(scores, *excluded), k)
+    row, rank = np.nonzero(columns >= 0)
+    ends = np.searchsorted(row, np.arange(len(scores)), side="right").tolist()
+    return Lists([0, *ends[:-1]], ends, columns[row, rank], best[row, rank])
+
+
+def norms(vectors: Queries) -> DoubleArray:
+    """``‖v‖`` of each row, in float64."""
+    squares: DoubleArray = np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64)
+    return np.sqrt(squares)
+
+
+def pair_products(
+    first: Queries, rows: Int64Array, second: FloatArray, columns: Int64Array
+) -> DoubleArray:
+    """``⟨first[rows[n]], second[columns[n]]⟩`` for every n, in float64."""
+    result = np.empty(len(rows))
+    for block in blocks(len(rows), 8 * second.shape[1]):
+        result[block] = np.einsum(
+            "nd,nd->n", first[rows[block]], second[columns[block]], dtype=np.float64
+        )
+    return result
+
+
+def blocks(count: int, row_bytes: int, limit: int = BLOCK_BYTES) -> Iterator[slice]:
+    """0..count-1 in stretches of rows that take up to so many bytes, but at least one row."""
+    size = max(1, limit // max(1, row_bytes))
+    for start in range(0, count, size):
+        yield slice(start, start + size)
