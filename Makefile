@@ -14,8 +14,13 @@ INSTALLED := $(VENV)/.installed
 demo: $(INSTALLED)
 	$(BIN)/cerp data info synthetic
 	$(BIN)/cerp train synthetic --dim 64 --method full -o demo/full --resume
+	$(BIN)/cerp train synthetic --dim 64 --method ud --budget 95% -o demo/ud --resume
 	$(BIN)/cerp train synthetic --dim 64 --budget 90% --budget 95% -o demo/cerp --resume
-	$(BIN)/cerp evaluate popularity demo/full demo/cerp --data synthetic -k 10
+	$(BIN)/cerp evaluate popularity demo/ud demo/cerp demo/full --data synthetic -k 10
+	$(BIN)/cerp export demo/cerp --data synthetic --budget 95% --values int8 -o demo/model.cerp
+	$(BIN)/cerp inspect demo/model.cerp
+	@echo
+	@echo "Look at it in a browser:  $(BIN)/cerp serve demo/model.cerp"
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
@@ -36,6 +41,10 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/propagation.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/thresholds.py
+	$(BIN)/python benchmarks/graph_bytes.py
+	$(BIN)/python benchmarks/serving.py
+	$(BIN)/python benchmarks/http_load.py
+	$(BIN)/python benchmarks/fold_in.py
 
 clean:
 	rm -rf $(VENV) demo .mypy_cache .pytest_cache .ruff_cache .hypothesis

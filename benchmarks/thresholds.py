@@ -18,7 +18,8 @@ from machine import RESULTS, machine, write_figures
 import cerp
 from cerp.config import Config, PruneConfig, RunOptions
 from cerp.embeddings.cerp import CompositionalEmbedding
-from cerp.fitting import FittedModel, fit_all
+from cerp.fitted import FittedModel
+from cerp.fitting import fit_all
 from cerp.pruning import jaccard
 
 CONFIG = Config(dim=64, budgets=("90%", "95%", "97%"))

@@ -39,7 +39,10 @@ def test_version():
 
 @pytest.mark.parametrize(
     "verb",
-    [[], ["data"], ["data", "info"], ["data", "split"], ["data", "fetch"], ["train"], ["evaluate"]],
+    [
+        *([], ["data"], ["data", "info"], ["data", "split"], ["data", "fetch"], ["train"]),
+        *(["evaluate"], ["export"], ["inspect"], ["recommend"], ["serve"]),
+    ],
 )
 def test_help_shows_examples(verb: list[str]):
     result = run(*verb, "--help")
@@ -243,3 +246,55 @@ def test_train_refuses_the_impossible(trained, options: list[str], message: str)
     assert result.returncode == 2
     assert message in " ".join(result.stderr.split())
     assert "Traceback" not in result.stderr
+
+
+def export(folder: Path, *options: str) -> dict[str, object]:
+    arguments = ["-d", str(folder / "data"), "-o", str(folder / "model.cerp"), *options, "--json"]
+    result = run("export", str(folder / "run"), *arguments)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_export_judges_every_precision_and_writes_the_one_asked_for(trained):
+    folder, _ = trained
+    found = export(folder, "--budget", "95%", "--values", "int8")
+    assert found["total_bytes"] == (folder / "model.cerp").stat().st_size
+    assert [entry["values"] for entry in found["tried"]] == ["fp32", "fp16", "int8", "int4"]
+    sizes = {entry["values"]: entry["embedding_bytes"] for entry in found["tried"]}
+    assert sizes["fp32"] > sizes["fp16"]
+    assert sizes["int8"] > sizes["int4"]
+    assert all(0 <= entry["valid_ndcg@10"] <= 1 for entry in found["tried"])
+    assert cerp.load(folder / "model.cerp").model.facts["budget"] == "95%"
+
+
+def test_export_under_a_limit_writes_the_best_that_fits(trained):
+    folder, _ = trained
+    found = export(folder, "--max-size", "900B")
+    assert found["total_bytes"] == (folder / "model.cerp").stat().st_size
+    best = max(entry["valid_ndcg@10"] for entry in found["tried"] if entry["fits"])
+    chosen = next(entry for entry in found["tried"] if entry["values"] == found["values"])
+    assert (chosen["fits"], chosen["valid_ndcg@10"]) == (True, best)
+    assert chosen["embedding_bytes"] <= 900
+
+
+def test_export_names_the_models_there_are(trained):
+    folder, _ = trained
+    options = ["-d", str(folder / "data"), "-o", "unused", "--budget", "50%"]
+    result = run("export", str(folder / "run"), *options)
+    assert result.returncode == 2
+    assert "no model for '50%'; it has 95%, 300" in result.stderr
+
+
+def test_evaluate_judges_a_file_as_its_run(trained):
+    folder, found = trained
+    file = folder / "run" / "model-95%.cerp"
+    result = run("evaluate", str(file), "-d", str(folder / "data"), "--json")
+    judged = json.loads(result.stdout)["ndcg@10"]
+    assert judged == pytest.approx(found["models"][0]["test"]["ndcg@10"], abs=1e-6)
+
+
+def test_evaluate_refuses_a_file_of_other_data(trained):
+    folder, _ = trained
+    result = run("evaluate", str(folder / "run" / "model-95%.cerp"), "-d", "synthetic")
+    assert result.returncode == 2
+    assert "was made of other data" in result.stderr

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import cerp
+import cerp.methods
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -31,9 +32,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         writer = csv.writer(file)
         writer.writerow(["user_id", "item_id"])
         writer.writerows(
-            (f"user-{user}", item) for user, item in zip(data.user, data.item, strict=True)
+            (f"user-{user}", f"item-{item}")
+            for user, item in zip(data.user, data.item, strict=True)
         )
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cerp.methods, "METHODS", dict(cerp.methods.METHODS))
     return tmp_path
 
 

@@ -158,17 +158,12 @@ def test_the_active_share_is_that_of_rows_near_their_threshold():
     assert embedding.active_share() == pytest.approx(USERS / ENTITIES)
 
 
-def test_retraining_starts_from_the_saved_values_under_both_masks():
+def test_a_mask_keeps_the_first_columns_of_the_rows_that_are_kept():
     embedding = supernet()
-    initial = embedding.weight.detach().clone()
-    embedding.weight.data.normal_(generator=seeded(5))
     embedding.weight.data[7] = 0
-    table = embedding.pruned(np.array([2, 5]), initial)
-    expected = initial.clone()
-    expected[:USERS, 2:] = expected[USERS:, 5:] = expected[7] = 0
-    assert torch.equal(table.table(), expected)
-    assert table.cost() == (8 * 2 + 14 * 5,) * 2
-    assert table.state == "masked"
+    expected = torch.ones(ENTITIES, DIM, dtype=torch.bool)
+    expected[:USERS, 2:] = expected[USERS:, 5:] = expected[7] = False
+    assert torch.equal(embedding.mask_of(np.array([2, 5])), expected)
 
 
 SHORT = Plan(population=5, parents=4, crossovers=3, mutations=3, generations=2)
@@ -191,6 +186,8 @@ def test_field_candidates_use_at_least_95_percent_where_they_can():
     drawn = {tuple(space.draw(rng).tolist()) for _ in range(600)}
     expected = {(u, i) for u in range(1, 31) for i in (23 - 2 * u, 24 - 2 * u) if i >= 1}
     assert drawn == expected
+    pairs = [(u, i) for u in range(1, 31) for i in range(1, 31)]
+    assert {pair for pair in pairs if space.fits(np.array(pair))} == expected
 
 
 def test_where_no_candidate_is_near_any_that_fits_is_drawn():

@@ -85,7 +85,9 @@ def test_pair_scores_are_dot_products_of_propagated_rows():
 @pytest.mark.parametrize("dim", [3, 33])
 def test_pair_scores_have_the_right_gradient(dim: int):
     graph, start = Graph(interactions(SPARSE)), table(dim, torch.float64).requires_grad_()
-    assert torch.autograd.gradcheck(lambda x: graph.pair_scores(x.split(2, dim=1), 3, FIRST, SECOND), start)
+    assert torch.autograd.gradcheck(
+        lambda x: graph.pair_scores(x.split(2, dim=1), 3, FIRST, SECOND), start
+    )
 
 
 def test_a_table_that_is_not_contiguous_is_propagated_as_its_copy_is():
@@ -121,7 +123,12 @@ def test_the_product_of_gpus_agrees_with_that_of_cpus():
 def test_the_graph_travels_with_the_module_but_not_with_its_state():
     graph = Graph(interactions(SPARSE))
     assert {name for name, _ in graph.named_buffers()} == {
-        "offsets", "columns", "values", "entities", "nodes"}
+        "offsets",
+        "columns",
+        "values",
+        "entities",
+        "nodes",
+    }
     assert graph.state_dict() == {}
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cerp.pruning import (
-    PENALTY_ROWS,
+    PENALTY_VALUES,
     jaccard,
     margin,
     pruning_penalty,
@@ -133,13 +133,22 @@ def test_jaccard_by_hand():
 
 def test_the_gradient_of_the_penalty_is_that_of_the_plain_formula():
     generator = torch.Generator().manual_seed(0)
-    # More rows than are looked at together, so that the parts have to be put in their places.
-    shape = (PENALTY_ROWS + 3, 2)
+    # More entries than are looked at together, so that the parts have to be put in their places.
+    shape = (3, PENALTY_VALUES // 8 // 2, 8)
     vectors = (torch.randn(shape, generator=generator, dtype=torch.float64) / 50).requires_grad_()
-    weight = torch.rand(shape[0], generator=generator, dtype=torch.float64)
-    plain = -(torch.tanh(30 * vectors).square().sum(1) * weight).sum()
+    weight = torch.rand(shape[:-1], generator=generator, dtype=torch.float64)
+    plain = -(torch.tanh(30 * vectors).square().sum(-1) * weight).sum()
     ours = pruning_penalty(vectors, temperature=30, weight=weight)
     torch.testing.assert_close(ours, plain)
     (expected,) = torch.autograd.grad(3 * plain, vectors)
     (found,) = torch.autograd.grad(3 * ours, vectors)
     torch.testing.assert_close(found, expected)
+
+
+def test_the_penalty_takes_a_single_vector():
+    vector = torch.tensor([0.01, 0.02], requires_grad=True)
+    penalty = pruning_penalty(vector, temperature=100)
+    penalty.backward()
+    assert penalty.item() == pytest.approx(-(math.tanh(1) ** 2 + math.tanh(2) ** 2))
+    slopes = [-200 * math.tanh(x) * (1 - math.tanh(x) ** 2) for x in (1, 2)]
+    assert vector.grad.tolist() == pytest.approx(slopes, rel=1e-5)

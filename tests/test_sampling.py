@@ -127,3 +127,23 @@ def test_on_the_gpu_negatives_are_not_positives_either():
     positives = set(zip(SMALL.user.tolist(), SMALL.item.tolist(), strict=True))
     drawn = zip(batch.users.tolist(), batch.negatives.tolist(), strict=True)
     assert not any((user, item) in positives for user, row in drawn for item in row)
+
+
+@given(st.data())
+def test_batches_of_a_part_have_its_positives_and_negatives_that_are_new_to_the_user(
+    data: st.DataObject,
+):
+    cells = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), min_size=2, unique=True)
+    pairs = data.draw(cells)
+    part = data.draw(st.lists(st.sampled_from(pairs), min_size=1, unique=True))
+    whole = interactions(pairs, 4, 6)
+    left = {user for user in range(4) if (whole.user == user).sum() < 6}
+    if not {user for user, _ in part} & left:
+        return
+    sampler = Sampler(whole, positives=interactions(part, 4, 6), batch_size=3)
+    drawn = []
+    for batch in sampler:
+        drawn += zip(batch.users.tolist(), batch.positives.tolist(), strict=True)
+        for user, items in zip(batch.users.tolist(), batch.negatives.tolist(), strict=True):
+            assert not {(user, item) for item in items} & set(pairs)
+    assert sorted(drawn) == sorted((user, item) for user, item in part if user in left)

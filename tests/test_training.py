@@ -20,7 +20,8 @@ from cerp.data.splits import Splits
 from cerp.embeddings.cerp import CompositionalEmbedding
 from cerp.embeddings.full import FullEmbedding
 from cerp.errors import ConfigError, TrainingError
-from cerp.fitting import FittedModel, fit, fit_all
+from cerp.fitted import FittedModel
+from cerp.fitting import fit, fit_all
 from cerp.recommender import Recommender
 from cerp.sampling import Batch, Sampler
 from cerp.stages import ScheduledPruning

@@ -6,6 +6,7 @@ Hyper-parameters only: they decide the result. Where and how a run happens
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
@@ -141,7 +142,9 @@ class Config:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return asdict(self) | {"budgets": list(self.budgets)}
+        # Through JSON: options may hold tuples, which come back from a file as lists.
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return plain
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Config:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,116 +17,29 @@ import torch
 
 from cerp import methods
 from cerp._version import __version__
-from cerp.artifact import Encoding, ValuesCodec, decode, embedding_bytes, section_bytes
-from cerp.budget import Budget, parse_size
+from cerp.artifact import decode, embedding_bytes, section_bytes
+from cerp.candidates import FULL, Candidate, find_candidates, value_limit
 from cerp.checkpoint import read_checkpoint, write_bytes, write_checkpoint, write_json
 from cerp.config import Config, RunOptions
-from cerp.data.ids import Id, Int32Array
+from cerp.data.ids import Int32Array
 from cerp.data.ordering import order
 from cerp.data.splits import PARTS, Part, Splits
 from cerp.distributed import rank
 from cerp.embeddings.base import Embedding
 from cerp.embeddings.cerp import CompositionalEmbedding
 from cerp.errors import ConfigError, DataError
-from cerp.evaluation import CONVENTIONS, Metrics, evaluate
+from cerp.evaluation import Metrics, evaluate
+from cerp.fitted import FittedModel
 from cerp.leak import id_leak
 from cerp.methods import Context, Found
 from cerp.methods.base import CHECKPOINT, packed, unpacked
 from cerp.presets import preset
 from cerp.recommender import Recommender
 from cerp.run_folder import add_curves, enter
-from cerp.runtime import Recommendation, Runtime
-from cerp.shipping import (
-    Graph,
-    SizeLimit,
-    as_shipped,
-    bytes_beside_embedding,
-    largest_limit,
-    ship,
-    smallest_embedding,
-    within,
-)
+from cerp.shipping import SizeLimit, as_shipped, ship, within
 from cerp.stages import StageResult, score_memory, train
 
 DEFAULT_BUDGET = "99%"
-VALUES_UNDER_A_SIZE: tuple[ValuesCodec, ...] = ("fp16", "int8", "int4")
-"""What is tried under a limit on bytes; fp32 would halve the number of values for nothing."""
-
-
-@dataclass(eq=False)
-class FittedModel:
-    """One trained model, with what is known of it."""
-
-    budget: str
-    limit: int
-    """The largest number of values that the budget allows."""
-    recommender: Recommender
-    splits: Splits
-    """What it was trained on; after a refit, more than what selected it."""
-    config: Config
-    facts: dict[str, Any]
-    """nnz, average dimension, overlap, bytes, epochs, seconds: ready for JSON."""
-    metrics: dict[str, dict[str, Any]]
-    """``metrics["test"]["ndcg@10"]``: valid and test, where they may be looked at."""
-    encoding: Encoding = field(default_factory=Encoding)
-    """How the model is written to a file, unless `save` is told otherwise."""
-    judged: dict[str, Metrics] = field(default_factory=dict, repr=False)
-    """The metrics with per-user values; empty for a model that was read from a run."""
-
-    def recommend(self, user: Id, k: int = 10, **options: Any) -> list[Recommendation]:
-        """The k best items for a user, as `cerp.load` of the saved model would give them."""
-        return self._runtime.recommend(user, k, **options)
-
-    def file(
-        self,
-        encoding: Encoding | None = None,
-        *,
-        graph: Graph = "edges",
-        limit: SizeLimit | None = None,
-        titles: list[str] | None = None,
-    ) -> bytes:
-        """The model file, in the model's own encoding or another one."""
-        shipped = ship(
-            self.recommender,
-            self.splits,
-            self.config.backbone,
-            graph=graph,
-            facts=self._file_facts(),
-            titles=titles,
-        )
-        return within(shipped, encoding or self.encoding, limit or SizeLimit())
-
-    def save(self, path: str | Path, encoding: Encoding | None = None, **options: Any) -> int:
-        """Write the model file; the bytes it takes. Options are those of `file`."""
-        data = self.file(encoding, **options)
-        write_bytes(Path(path), data)
-        return len(data)
-
-    def summary(self) -> dict[str, Any]:
-        """Budget, limit, facts and metrics."""
-        return {"budget": self.budget, "limit": self.limit, **self.facts, **self.metrics}
-
-    @cached_property
-    def _runtime(self) -> Runtime:
-        return Runtime(decode(self.file()))
-
-    def _file_facts(self) -> dict[str, Any]:
-        config = self.config
-        return {
-            "method": config.method,
-            "budget": self.budget,
-            "limit": self.limit,
-            "hash": config.hash,
-            "ordering": config.ordering,
-            "seed": config.seed,
-            "fingerprint": self.splits.fingerprint,
-            "library": __version__,
-            "conventions": CONVENTIONS,
-            "metrics": {
-                part: {name: found[name] for name in ("ndcg@10", "recall@10")}
-                for part, found in self.metrics.items()
-            },
-        }
 
 
 def fit(
@@ -146,8 +58,9 @@ def fit(
 
     ``budget`` is a pruned share (``"99%"``, the default), a count of values, or
     bytes of the embedding (``"400KB"``); ``max_file_size`` (``"2MB"``) limits the
-    whole model file, alone or beside a budget. ``config`` gives everything that the other arguments leave open; without it, the default
-    preset does. With ``output``, a folder, the run can be resumed by the same call.
+    whole model file, alone or beside a budget. ``config`` gives everything that
+    the other arguments leave open; without it, the default preset does. With
+    ``output``, a folder, the run can be resumed by the same call.
     """
     chosen = replace(
         config or preset("default", backbone, method),
@@ -179,19 +92,10 @@ def load_run(folder: str | Path, splits: Splits, *, device: str = "cpu") -> list
     return fit_all(splits, config, RunOptions(device=device, folder=path, resume=True))
 
 
-class _Candidate(NamedTuple):
-    """One way to meet a budget."""
-
-    limit: int
-    """In values."""
-    encoding: Encoding
-    size: SizeLimit
-
-
 class _Trained(NamedTuple):
     """A candidate after training."""
 
-    candidate: _Candidate
+    candidate: Candidate
     recommender: Recommender
     result: StageResult
     valid: Metrics
@@ -202,20 +106,23 @@ class _Run:
 
     def __init__(self, splits: Splits, config: Config, options: RunOptions) -> None:
         self.splits, self.config, self.options = splits, config, options
-        self.method = methods.method(config.method)
+        self.method = methods.method(config.method, config.method_options)
         self.folder = options.folder
-        self.budgets = ("full",) if config.method == "full" else config.budgets
+        self.budgets = (FULL,) if config.method == "full" else config.budgets
         for budget in self.budgets:
-            self._plain_limit(budget)  # a budget that cannot be is refused before a folder is made
+            value_limit(splits, config, budget)  # refused, if at all, before a folder is made
         if self.folder:
             enter(self.folder, config, splits, resume=options.resume)
 
     def models(self) -> list[FittedModel]:
         """One model for each budget, in the order given."""
         positions = self._positions()
-        candidates = {budget: self._candidates(budget, positions) for budget in self.budgets}
+        start = Context(self.splits, self.config, self.options, (), positions)
+        candidates = {
+            budget: find_candidates(self.method, start, budget) for budget in self.budgets
+        }
         limits = tuple(found.limit for entries in candidates.values() for found in entries)
-        context = Context(self.splits, self.config, self.options, limits, positions)
+        context = start.with_limits(*limits)
         found = self._found(context)
         models = [self._model(context, budget, candidates[budget], found) for budget in candidates]
         if self.folder and rank() == 0:
@@ -236,60 +143,10 @@ class _Run:
             "models": [model.summary() for model in models],
         }
 
-    def _plain_limit(self, budget: str) -> int | None:
-        """The values that a budget allows; None where it limits bytes."""
-        count, dim = self.splits.num_entities, self.config.dim
-        if budget == "full":
-            return count * dim
-        parsed = Budget.parse(budget)
-        return None if parsed.kept is None else parsed.limit(count, dim)
-
     def _positions(self) -> Int32Array | None:
         if not self.method.is_ordered:
             return None
         return order(self.splits.train, self.config.ordering, seed=self.config.seed)
-
-    def _candidates(self, budget: str, positions: Int32Array | None) -> list[_Candidate]:
-        """The encodings to be tried for a budget, each with the values it has room for."""
-        limit = self._plain_limit(budget)
-        whole = self.config.max_file_size
-        size = SizeLimit(
-            None if budget == "full" else Budget.parse(budget).size,
-            None if whole is None else parse_size(whole),
-        )
-        if size == SizeLimit():
-            assert limit is not None
-            return [_Candidate(limit, Encoding(seen=self.config.keep_seen), size)]
-        context = Context(self.splits, self.config, self.options, (1,), positions)
-        most = self.splits.num_entities * self.config.dim if limit is None else limit
-        encodings = [Encoding(values, seen=self.config.keep_seen) for values in VALUES_UNDER_A_SIZE]
-        rooms = [self._room(context, size, encoding) for encoding in encodings]
-        limits: list[int] = []
-        for _ in range(2):  # the largest limit decides on the buckets, and those on all limits
-            limits = [
-                min(most, largest_limit(self.method, context, room, encoding.values))
-                for encoding, room in zip(encodings, rooms, strict=True)
-            ]
-            context = context.with_limits(max(limits))
-        return [
-            _Candidate(limit, encoding, size)
-            for limit, encoding in zip(limits, encodings, strict=True)
-        ]
-
-    def _room(self, context: Context, size: SizeLimit, encoding: Encoding) -> int:
-        """The bytes that the embedding may take."""
-        rooms = [] if size.embedding is None else [size.embedding]
-        if size.file is not None:
-            beside = bytes_beside_embedding(self.method, context, encoding)
-            _, smallest = smallest_embedding(self.method, context, encoding.values)
-            if beside + smallest > size.file:
-                raise ConfigError(
-                    f"a file of {size.file:,} bytes is too small: with values in "
-                    f"{encoding.values} the smallest possible takes {beside + smallest:,}, of "
-                    f"which {beside:,} are graph or seen items, backbone, ids and header"
-                )
-            rooms.append(size.file - beside)
-        return min(rooms)
 
     def _found(self, context: Context) -> dict[int, Found]:
         """What the search found, from its stage or from the file that it left."""
@@ -303,7 +160,7 @@ class _Run:
         return search.found
 
     def _model(
-        self, context: Context, budget: str, candidates: list[_Candidate], found: dict[int, Found]
+        self, context: Context, budget: str, candidates: list[Candidate], found: dict[int, Found]
     ) -> FittedModel:
         path = self.folder / f"model-{budget}.safetensors" if self.folder else None
         if path and path.exists():
@@ -337,7 +194,7 @@ class _Run:
         return model
 
     def _trained(
-        self, context: Context, budget: str, candidate: _Candidate, found: dict[int, Found]
+        self, context: Context, budget: str, candidate: Candidate, found: dict[int, Found]
     ) -> _Trained:
         """A candidate trained to its best epoch, as its file would have it."""
         stage = f"train {budget}"
@@ -381,7 +238,7 @@ class _Run:
             seed=self.config.seed + 1,
             label=stage,
             options=self.options,
-            hooks=self.method.hooks(context, embedding),
+            hooks=self.method.hooks(context, recommender),
             epochs=epochs,
             checkpointing=context.checkpointing(stage),
         )
@@ -390,7 +247,7 @@ class _Run:
         return recommender, result
 
     def _as_filed(
-        self, recommender: Recommender, splits: Splits, candidate: _Candidate
+        self, recommender: Recommender, splits: Splits, candidate: Candidate
     ) -> Recommender:
         """The recommender with the values of its file, where the file rounds them."""
         if candidate.size == SizeLimit():
@@ -421,7 +278,7 @@ class _Run:
         path: Path,
         context: Context,
         budget: str,
-        candidates: list[_Candidate],
+        candidates: list[Candidate],
         found: dict[int, Found],
     ) -> FittedModel:
         """A model that an earlier call has finished."""

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-PENALTY_ROWS = 4096
-"""Vectors that the penalty looks at together on CPUs: they stay in cache."""
+PENALTY_VALUES = 1 << 19
+"""Entries that the penalty looks at together on CPUs: they stay in cache."""
 
 
 def soft_threshold(weight: Tensor, threshold: Tensor) -> Tensor:
@@ -66,13 +66,13 @@ class _Penalty(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, weight: Tensor, temperature: float) -> Tensor:
-        rows, counts = vectors.flatten(0, -2), weight.flatten()
+        rows, counts = vectors.reshape(-1, vectors.shape[-1]), weight.reshape(-1)
         ctx.save_for_backward(rows, counts)
         ctx.temperature, ctx.shape = temperature, vectors.shape
         total = vectors.new_zeros(())
         for some, their_counts in _few_rows(rows, counts):
             squared = (some * temperature).tanh_().square_()
-            total -= torch.mv(squared.T, their_counts).sum()
+            total -= torch.dot(their_counts, squared.sum(dim=1))
         return total
 
     @staticmethod
@@ -82,17 +82,17 @@ class _Penalty(torch.autograd.Function):
         gradient = rows.new_empty(ctx.shape)
         # d/de of -w tanh²(ηe) is -2ηw (tanh(ηe) - tanh³(ηe)).
         factors = counts * (-2 * ctx.temperature * grad)
-        for some, their_factors, into in _few_rows(rows, factors, gradient.flatten(0, -2)):
+        for some, their_factors, into in _few_rows(rows, factors, gradient.view(rows.shape)):
             smooth = (some * ctx.temperature).tanh_()
             slope = torch.addcmul(smooth, smooth.square(), smooth, value=-1)
             torch.mul(slope, their_factors[:, None], out=into)
         return gradient, None, None
 
 
-def _few_rows(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+def _few_rows(table: Tensor, *others: Tensor) -> Iterator[tuple[Tensor, ...]]:
     """The same rows of all tensors, as many at a time as stay in cache; all of them on GPUs."""
-    rows = len(tensors[0]) if tensors[0].is_cuda else PENALTY_ROWS
-    return zip(*(torch.split(tensor, rows) for tensor in tensors), strict=True)
+    rows = len(table) if table.is_cuda else max(PENALTY_VALUES // table.shape[1], 1)
+    return zip(*(torch.split(tensor, rows) for tensor in (table, *others)), strict=True)
 
 
 def margin(weight: Tensor, threshold: Tensor) -> Tensor:

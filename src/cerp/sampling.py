@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cerp.data.ids import Int64Array
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError, DataError
 
@@ -27,7 +28,7 @@ class Batch(NamedTuple):
     positives: Tensor
     """(B,)"""
     negatives: Tensor
-    """(B, k); never a training positive of the user in the same row."""
+    """(B, k); never something that the user in the same row has taken."""
 
     def of_rank(self, rank: int, world: int) -> Batch:
         """The part of a data-parallel process: all rows of the users that fall to it.
@@ -49,12 +50,16 @@ class Sampler:
 
     A user who has taken every item has no negatives and is left out;
     `skipped_users` says how many.
+
+    ``positives`` is for batches of a part: it alone is drawn from, but what
+    its users have taken elsewhere is no negative either.
     """
 
     def __init__(
         self,
         train: Interactions,
         *,
+        positives: Interactions | None = None,
         batch_size: int,
         negatives: int = 5,
         seed: int = 0,
@@ -74,7 +79,8 @@ class Sampler:
         if self.skipped_users:
             train = train.subset(has_negatives[train.user])
             counts[~has_negatives] = 0
-        if len(train) == 0:
+        places = None if positives is None else places_of(positives, train)
+        if len(train) == 0 or (places is not None and len(places) == 0):
             raise DataError("there is nothing to train on: no user has both taken and left items")
 
         self._num_items = train.num_items
@@ -89,11 +95,12 @@ class Sampler:
         skips += offsets[train.user]
         self._offsets = torch.from_numpy(offsets).to(self.device)
         self._skips = torch.from_numpy(skips).to(self.device)
+        self._places = None if places is None else torch.from_numpy(places).to(self.device)
         self._order: tuple[int, Tensor] | None = None
 
     def __len__(self) -> int:
         """Batches per epoch; the last one may be smaller."""
-        return -(-len(self._skips) // self.batch_size)
+        return -(-self._num_positives // self.batch_size)
 
     def next_batch(self) -> Batch:
         """The batch at the current place, and one step on."""
@@ -113,6 +120,7 @@ class Sampler:
         """The batch at one place of the run."""
         order = self._order_of(epoch)
         chosen = order[step * self.batch_size : (step + 1) * self.batch_size].long()
+        chosen = chosen if self._places is None else self._places[chosen]
         skips = self._skips[chosen]
         users = skips // self._num_items
         positives = skips - users * self._num_items + (chosen - self._offsets[users])
@@ -129,6 +137,10 @@ class Sampler:
             raise ConfigError(f"the saved sampler has seed {state['seed']}, this one {self.seed}")
         self.epoch, self.step = state["epoch"], state["step"]
 
+    @property
+    def _num_positives(self) -> int:
+        return len(self._skips if self._places is None else self._places)
+
     def _negatives(self, users: Tensor, generator: torch.Generator) -> Tensor:
         start = self._offsets[users]
         free = self._num_items - (self._offsets[users + 1] - start)
@@ -143,9 +155,9 @@ class Sampler:
     def _order_of(self, epoch: int) -> Tensor:
         if self._order is None or self._order[0] != epoch:
             self._order = None  # free the old order before the new one is drawn
-            fits = len(self._skips) <= torch.iinfo(torch.int32).max
+            fits = self._num_positives <= torch.iinfo(torch.int32).max
             order = torch.randperm(
-                len(self._skips),
+                self._num_positives,
                 generator=self._generator(epoch, 0),
                 device=self.device,
                 dtype=torch.int32 if fits else torch.int64,
@@ -154,7 +166,17 @@ class Sampler:
         return self._order[1]
 
     def _generator(self, epoch: int, step: int) -> torch.Generator:
-        """Independent randomness for each place of the run."""
-        words = np.random.SeedSequence((self.seed, epoch, step)).generate_state(2, np.uint32)
-        seed = (int(words[0]) << 31) ^ int(words[1])
-        return torch.Generator(device=self.device).manual_seed(seed)
+        return generator_at(self.device, self.seed, epoch, step)
+
+
+def generator_at(device: torch.device, *place: int) -> torch.Generator:
+    """Independent randomness for each place of a run, such as (seed, epoch, step)."""
+    words = np.random.SeedSequence(place).generate_state(2, np.uint32)
+    return torch.Generator(device=device).manual_seed((int(words[0]) << 31) ^ int(words[1]))
+
+
+def places_of(part: Interactions, whole: Interactions) -> Int64Array:
+    """Where in ``whole`` the interactions of a part are; those that are not there are left out."""
+    width = max(whole.num_items, 1)
+    wanted, keys = (data.user.astype(np.int64) * width + data.item for data in (part, whole))
+    return np.flatnonzero(np.isin(keys, wanted, assume_unique=True))

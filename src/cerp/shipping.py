@@ -166,14 +166,9 @@ def largest_limit(method: Method, context: Context, size: int, values: ValuesCod
     """The most values whose tables, with the order of ids, take at most ``size`` bytes.
 
     By bisection over what the method's `Method.sketch` would take in a file, to
-    a few in a thousand.
+    a few in a thousand. There must be room for the smallest possible.
     """
-    low, smallest = smallest_embedding(method, context, values)
-    if smallest > size:
-        raise ConfigError(
-            f"an embedding of {size:,} bytes is too small here: with values in {values} the "
-            f"smallest possible takes {smallest:,}"
-        )
+    low, _ = smallest_embedding(method, context, values)
     full = context.splits.num_entities * context.config.dim
     high = min(8 * size // BITS[values], full) + 1
     while high - low > max(1, CLOSE_ENOUGH * low):
@@ -203,7 +198,7 @@ def _can_meet(method: Method, context: Context, limit: int) -> bool:
 
 
 def _table_bytes(method: Method, context: Context, limit: int, values: ValuesCodec) -> int:
-    sketch = method.sketch(context.with_limits(max(limit, *context.limits)), limit)
+    sketch = method.sketch(context.with_limits(max((limit, *context.limits))), limit)
     order = 0 if context.positions is None else order_bytes(context.splits.num_entities)
     return order + sum(table_bytes(_mask(table), values) for table in sketch.tables)
 

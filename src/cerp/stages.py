@@ -89,7 +89,7 @@ def prune(
     """
     embedding = model.embedding
     assert isinstance(embedding, PrunableEmbedding)
-    sampler = _sampler(model, splits, config, seed)
+    sampler = training_sampler(model, splits, config, seed)
     if config.mode != "magnitude":
         # Scheduled thresholds start alike but for the base matrix: the shift does the rest.
         scale = config.threshold_scale if config.mode == "free" else -1.0
@@ -130,8 +130,8 @@ def train(
     judged = epochs is None
     loop = Loop(
         model,
-        _sampler(model, splits, config, seed),
-        [_optimizer(config, list(model.parameters()))],
+        training_sampler(model, splits, config, seed),
+        [weight_optimizer(config, list(model.parameters()))],
         epochs=epochs or config.epochs,
         hooks=hooks or StageHooks(),
         label=label,
@@ -206,7 +206,7 @@ class PruningHooks(StageHooks):
         ]
         threshold = self.embedding.threshold
         own = [] if threshold is None else [self.threshold_optimizer(threshold)]
-        return [_optimizer(self.config, weights), *own]
+        return [weight_optimizer(self.config, weights), *own]
 
     def threshold_optimizer(self, threshold: nn.Parameter) -> torch.optim.Optimizer:
         """Adam without decay: the gradient chooses, whatever does the pruning."""
@@ -339,9 +339,10 @@ PRUNING: dict[PruneMode, type[PruningHooks]] = {
 }
 
 
-def _optimizer(
+def weight_optimizer(
     config: TrainConfig | PruneConfig, parameters: list[nn.Parameter]
 ) -> torch.optim.Optimizer:
+    """The optimizer that a stretch of training is configured to have."""
     return adam(
         parameters,
         learning_rate=config.learning_rate,
@@ -350,9 +351,10 @@ def _optimizer(
     )
 
 
-def _sampler(
+def training_sampler(
     model: Recommender, splits: Splits, config: TrainConfig | PruneConfig, seed: int
 ) -> Sampler:
+    """The batches that a stretch of training is configured to have."""
     return Sampler(
         splits.train,
         batch_size=config.batch_size or default_batch_size(len(splits.train)),

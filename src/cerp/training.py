@@ -53,8 +53,23 @@ class Objective:
         return loss / global_size
 
 
+@dataclass(frozen=True, eq=False)
+class SideStep:
+    """A step of another kind, such as on validation data, before every step of the loop.
+
+    Between side steps the optimizer's parameters have no gradient, so that the
+    loop's own optimizers, which may hold them too, pass over them.
+    """
+
+    loss: Callable[[int], Tensor]
+    """Of the step that it comes before, counted from the start of the stage."""
+    optimizer: torch.optim.Optimizer
+
+
 class StageHooks:
     """What a stage does around the steps of the loop; this one does nothing."""
+
+    side_step: SideStep | None = None
 
     def objective(self, epoch: int) -> Objective:
         """The loss of an epoch."""
@@ -171,11 +186,20 @@ class Loop:
         """One optimizer step, with what the stage does around it."""
         step = epoch * len(self.sampler) + position
         self.hooks.before_step(step)
+        self._take_side_step(step)
         self._set_rates(step)
         self.losses[position] = self._update(self.hooks.objective(epoch))(batch)
         if position % FINITE_CHECK_EVERY == FINITE_CHECK_EVERY - 1:
             self._refuse_divergence(epoch, position + 1)
         self.finished = self.hooks.after_step(step)
+
+    def _take_side_step(self, step: int) -> None:
+        side = self.hooks.side_step
+        if side is None:
+            return
+        side.loss(step).backward()  # type: ignore[no-untyped-call]
+        side.optimizer.step()
+        side.optimizer.zero_grad(set_to_none=True)
 
     def _update(self, objective: Objective) -> Callable[[Batch], Tensor]:
         """The step for an objective: recorded where that is possible, plain elsewhere."""
@@ -260,6 +284,10 @@ class Loop:
             f"{name} {value:.4g}" for name, value in shown.items()
         )
 
+    def _all_optimizers(self) -> list[torch.optim.Optimizer]:
+        side = self.hooks.side_step
+        return self.optimizers if side is None else [*self.optimizers, side.optimizer]
+
     def _save_is_due(self) -> bool:
         checkpointing = self.checkpointing
         return (
@@ -277,7 +305,7 @@ class Loop:
             **_prefixed("hooks", hook_tensors),
             "losses": self.losses,
         }
-        for index, optimizer in enumerate(self.optimizers):
+        for index, optimizer in enumerate(self._all_optimizers()):
             tensors |= _prefixed(f"optimizer{index}", pack_optimizer(optimizer))
         facts = {
             "stage": self.checkpointing.stage,
@@ -300,7 +328,7 @@ class Loop:
         tensors = {name: tensor.to(self.sampler.device) for name, tensor in tensors.items()}
         self.hooks.load_state(_part(tensors, "hooks"), facts["hooks"])
         self.model.load_state_dict(_part(tensors, "model"))
-        for index, optimizer in enumerate(self.optimizers):
+        for index, optimizer in enumerate(self._all_optimizers()):
             unpack_optimizer(optimizer, _part(tensors, f"optimizer{index}"))
         self.sampler.load_state_dict(facts["sampler"])
         self.losses = tensors["losses"]

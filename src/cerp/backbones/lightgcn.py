@@ -40,7 +40,8 @@ class LightGCN(Backbone):
 
     def forward(self, embedding: Embedding, users: Tensor, items: Tensor) -> BatchOutput:
         """Scores of a training batch: user codes (B,) against item codes (B, m)."""
-        blocks = embedding.table_blocks(self.embedding_dim if users.is_cuda else CPU_COLUMN_BLOCK)
+        on_gpu = users.is_cuda
+        blocks = (embedding.table(),) if on_gpu else embedding.table_blocks(CPU_COLUMN_BLOCK)
         scores = self.graph.pair_scores(blocks, self.layers, users, items + self.num_users)
         return BatchOutput(scores, blocks, self._table_weights(scores, users, items))
 

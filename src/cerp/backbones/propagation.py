@@ -71,9 +71,10 @@ class Graph(nn.Module):
 
     def propagate(self, table: Tensor, layers: int) -> Tensor:
         """``p(Â) table``"""
-        blocks = torch.split(table, column_block(table), dim=1)
-        sums = [self.geometric_sum(block[self.entities], layers)[self.nodes] for block in blocks]
-        return torch.cat(sums, dim=1) / (layers + 1)
+        width = table.shape[1] if table.is_cuda else CPU_COLUMN_BLOCK
+        blocks = torch.split(table, width, dim=1)
+        sums = [self.geometric_sum(b.index_select(0, self.entities), layers) for b in blocks]
+        return torch.cat(sums, dim=1).index_select(0, self.nodes).div_(layers + 1)
 
     def pair_scores(
         self, blocks: Sequence[Tensor], layers: int, first: Tensor, second: Tensor
@@ -116,7 +117,7 @@ class _PairScores(torch.autograd.Function):
         sums = []
         scores = blocks[0].new_zeros(second.shape)
         for block in blocks:
-            summed = graph.geometric_sum(block[graph.entities], layers)
+            summed = graph.geometric_sum(block.index_select(0, graph.entities), layers)
             scores += torch.einsum(
                 "bd,bmd->bm", F.embedding(first, summed), F.embedding(second, summed)
             )
@@ -128,23 +129,19 @@ class _PairScores(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        graph: Graph = ctx.graph
         first, second, *sums = ctx.saved_tensors
         pairs = Csr.symmetric(
             first[:, None].expand_as(second).flatten(),
             second.flatten(),
             grad.flatten() / (ctx.layers + 1) ** 2,
-            ctx.graph.num_nodes,
+            graph.num_nodes,
         )
         gradients = (
-            ctx.graph.geometric_sum(pairs.times(summed), ctx.layers)[ctx.graph.nodes]
-            for summed in sums
+            graph.geometric_sum(pairs.times(block), ctx.layers).index_select(0, graph.nodes)
+            for block in sums
         )
         return None, None, None, None, *gradients
-
-
-def column_block(table: Tensor) -> int:
-    """How many columns of a table are propagated together."""
-    return table.shape[1] if table.is_cuda else CPU_COLUMN_BLOCK
 
 
 def near_neighbours(train: Interactions) -> Int64Array:
@@ -158,7 +155,9 @@ def near_neighbours(train: Interactions) -> Int64Array:
     for _ in range(SWEEPS):
         items, place_of_item = _lined_up(train.item, place_of_user[train.user], train.num_items)
         users, place_of_user = _lined_up(train.user, place_of_item[train.item], train.num_users)
-    return np.concatenate([users, items + train.num_users])
+    # Two threads get half of the rows each; with the users in the middle, half of the edges too.
+    before, after = np.array_split(items + train.num_users, 2)
+    return np.concatenate([before, users, after])
 
 
 def _lined_up(

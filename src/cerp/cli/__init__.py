@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from cerp._version import __version__
-from cerp.cli import data, evaluate, export, inspect, recommend, serve, train
+from cerp.cli import compare, data, evaluate, export, inspect, recommend, serve, train, tune
 from cerp.errors import CerpError
 
 app = typer.Typer(
@@ -27,6 +27,8 @@ app = typer.Typer(
 app.add_typer(data.app, name="data")
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
+app.command("compare")(compare.compare)
+app.command("tune")(tune.tune)
 app.command("export")(export.export)
 app.command("inspect")(inspect.inspect)
 app.command("recommend")(recommend.recommend)

@@ -14,6 +14,8 @@ from cerp import evaluation
 from cerp.cli.options import AsJson, Seed, load_splits, needs_torch
 from cerp.cli.output import print_json, print_note, print_table
 from cerp.data.splits import Splits
+from cerp.errors import DataError
+from cerp.runtime import Runtime, load
 from cerp.scorers import UNTRAINED, untrained
 
 DEFAULT_KS = list(evaluation.DEFAULT_KS)
@@ -25,8 +27,8 @@ def evaluate(
         typer.Argument(
             metavar="MODEL...",
             show_default=False,
-            help="Folders of finished runs, which must be of the same data, or models that need "
-            f"no training: {', '.join(UNTRAINED)}.",
+            help="Model files, folders of finished runs (both must be of the same data), or models "
+            f"that need no training: {', '.join(UNTRAINED)}.",
         ),
     ],
     data: Annotated[
@@ -59,7 +61,7 @@ def evaluate(
       cerp evaluate popularity --data synthetic
       cerp evaluate popularity random --data my-split --metric recall@20
       cerp evaluate popularity --data my-split -k 10 -k 100 --json
-      cerp evaluate popularity run --data my-split
+      cerp evaluate popularity run model.cerp --data my-split
     """
     metric = metric or f"ndcg@{10 if 10 in k else k[0]}"
     splits = load_splits(data, seed=seed)
@@ -87,7 +89,9 @@ def evaluate(
 
 
 def _scorers(name: str, splits: Splits, seed: int) -> dict[str, evaluation.Scorer]:
-    """A model that needs no training, or every model of a run."""
+    """A model that needs no training, that of a file, or every model of a run."""
+    if name not in UNTRAINED and Path(name).is_file():
+        return {name: _runtime(name, splits)}
     if name in UNTRAINED or not Path(name).is_dir():
         return {name: untrained(name, splits, seed=seed)}
     with needs_torch("Evaluating a run"):
@@ -95,6 +99,16 @@ def _scorers(name: str, splits: Splits, seed: int) -> dict[str, evaluation.Score
     return {
         f"{name} {model.budget}": model.recommender.scorer() for model in load_run(name, splits)
     }
+
+
+def _runtime(name: str, splits: Splits) -> Runtime:
+    """The model of a file, which must know the users and items of the data."""
+    runtime = load(name)
+    if (runtime.users, runtime.items) != (splits.users, splits.items):
+        raise DataError(
+            f"{name} was made of other data: its users or items are not those of --data"
+        )
+    return runtime
 
 
 def _as_json(

@@ -15,7 +15,7 @@ from cerp.cli.output import print_json, print_note, print_table
 from cerp.errors import ConfigError
 
 if TYPE_CHECKING:
-    from cerp.fitting import FittedModel
+    from cerp.fitted import FittedModel
     from cerp.shipping import SizeLimit
 
 Values = Literal["fp32", "fp16", "int8", "int4"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -13,10 +13,11 @@ from cerp.data.datasets import load
 from cerp.data.protocols import Protocol
 from cerp.data.readers import Format
 from cerp.data.splits import Splits
-from cerp.errors import MissingExtra
+from cerp.errors import ConfigError, MissingExtra
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
 
 
 def load_splits(
@@ -103,14 +104,30 @@ def reads_data(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextmanager
-def needs_torch(feature: str) -> Iterator[None]:
-    """Around the imports of a verb that trains or runs a torch model."""
+def needs(feature: str, package: str, extra: str) -> Iterator[None]:
+    """Around imports that an optional package has to be there for."""
     try:
         yield
     except ImportError as error:
-        if error.name != "torch":
+        if error.name != package:
             raise
-        raise MissingExtra(feature, "torch", "train") from None
+        raise MissingExtra(feature, package, extra) from None
+
+
+def needs_torch(feature: str) -> AbstractContextManager[None]:
+    """Around the imports of a verb that trains or runs a torch model."""
+    return needs(feature, "torch", "train")
+
+
+def chosen_device(name: str) -> str:
+    """The device that `Device` stands for; it is here, or an error says so."""
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise ConfigError("there is no CUDA device here; pass --device cpu")
+    return name
 
 
 def _column(given: str | None) -> str | int | None:

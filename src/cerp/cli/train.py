@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from cerp.cli.options import AsJson, needs_torch, reads_data
+from cerp.cli.options import AsJson, Device, chosen_device, needs_torch, reads_data
 from cerp.cli.output import print_json, print_note, print_table
 from cerp.config import Refit, RunOptions
 from cerp.data.splits import Splits
@@ -67,7 +67,7 @@ def train(
         Refit | None,
         typer.Option(help="Train the selected model once more on more data, for shipping."),
     ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
+    device: Device = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in -o.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -106,7 +106,7 @@ def train(
             chosen.train, epochs=epochs, learning_rate=learning_rate, batch_size=batch_size
         ),
     )
-    with process_group(_device(device)) as own_device:
+    with process_group(chosen_device(device)) as own_device:
         options = RunOptions(device=own_device, folder=output, resume=resume)
         models = fit_all(splits, config, options)
         if rank() > 0:
@@ -125,16 +125,6 @@ def train(
 def _overridden(config: Any, **given: Any) -> Any:
     """The configuration with what was given on the command line."""
     return replace(config, **{name: value for name, value in given.items() if value is not None})
-
-
-def _device(name: str) -> str:
-    import torch
-
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigError("there is no CUDA device here; pass --device cpu")
-    return name
 
 
 def _print_models(models: list[dict[str, Any]]) -> None:

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from cerp.data.ids import Int64Array
 from cerp.embeddings.base import Embedding
 from cerp.embeddings.controller import check_sides
-from cerp.embeddings.pep import PrunableTable
 from cerp.embeddings.widths import EntityWidths, FieldWidths, WidthSpace, tilted_shares
 from cerp.errors import ConfigError, DataError
 
@@ -31,9 +30,10 @@ class Supernet(Embedding):
     `surrogate`; the loss has ``α·Σ_f exp(−τ_f)`` (`threshold_penalty`) to drive
     the thresholds up, which learn by plain SGD.
 
-    The stages: save ``weight``, train the supernet, search `search_space` by
-    `cerp.evolution.evolve` with validation NDCG@10 as the fitness, and train
-    `pruned` from the saved values.
+    The stages, in `cerp.methods.optembed`: train the supernet, search
+    `search_space` by `cerp.evolution.evolve` with validation NDCG@10 as the
+    fitness, and train the first values of ``weight`` under the mask (`mask_of`)
+    of the best widths.
 
     ``genes`` says what the search chooses: a width for each ``field``, which is
     the original, or for each ``entity``, since two numbers are little to choose
@@ -164,14 +164,6 @@ class Supernet(Embedding):
         columns = torch.arange(self.embedding_dim, device=self.weight.device)
         kept = self.kept_rows()[:, None]
         return kept & (columns < self._by_entity(widths)[:, None])
-
-    def pruned(self, widths: Int64Array, initial_weight: Tensor) -> PrunableTable:
-        """What is trained in the end: the saved first values under the mask of the genes."""
-        table = PrunableTable(self.num_embeddings, self.embedding_dim, self.padding_idx)
-        table.to(self.weight.device, self.weight.dtype)
-        table.restrict(self.mask_of(widths))
-        table.rewind(initial_weight)
-        return table
 
     @property
     def nnz(self) -> int:

@@ -14,7 +14,7 @@ from cerp.errors import ConfigError
 FloatArray = npt.NDArray[np.float64]
 
 NEAR = 0.95
-"""Random candidates use at least this share of the budget where they can."""
+"""Candidates are to use at least this share of the budget."""
 TRIES = 100
 """Draws before the budget is held to be too tight for chance."""
 
@@ -46,7 +46,12 @@ class WidthSpace(ABC):
 
 
 class FieldWidths(WidthSpace):
-    """A width for all users and one for all items."""
+    """A width for all users and one for all items, using 95% of the budget where any pair does.
+
+    So few pairs are left that evolution sees most of them. Without the lower
+    bound it is drawn to narrow ones, which a supernet knows better from training, and which
+    waste the budget.
+    """
 
     def __init__(self, kept: Int64Array, dim: int, limit: int) -> None:
         super().__init__(kept, dim, limit)
@@ -54,10 +59,15 @@ class FieldWidths(WidthSpace):
         counts = np.add.outer(kept[0] * widths, kept[1] * widths)
         fitting = counts <= limit
         near = fitting & (counts >= NEAR * limit)
+        self.least = NEAR * limit if near.any() else 0.0
         self.pairs: Int64Array = np.argwhere(near if near.any() else fitting) + 1
 
+    def fits(self, widths: Int64Array) -> bool:
+        """Whether a pair is within the budget, and near enough to it."""
+        return self.least <= self.count(widths) <= self.limit
+
     def draw(self, rng: np.random.Generator) -> Int64Array:
-        """Any pair that uses 95% of the budget or more, all alike; where there is none, any."""
+        """Any pair that fits, all alike."""
         chosen: Int64Array = self.pairs[rng.integers(len(self.pairs))]
         return chosen
 

@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
-from cerp.embeddings.dhe import DeepHashEmbedding
-from cerp.embeddings.hashed import HashedEmbedding
-from cerp.embeddings.qr import QuotientRemainderEmbedding
-from cerp.embeddings.ud import UniformEmbedding
+from collections.abc import Mapping
+from typing import Any
+
+from cerp.distributed import world_size
 from cerp.errors import ConfigError
+from cerp.methods.autoemb import AutoEmb
 from cerp.methods.base import Context, Found, Method, Search
-from cerp.methods.plain import Fitted, Full
+from cerp.methods.esapn import Esapn
+from cerp.methods.optembed import OptEmbed
+from cerp.methods.plain import Dhe, Full, Hash, Qr, Ud
 from cerp.methods.pruned import Cerp, Magnitude, Pep
 
 __all__ = ["METHODS", "Context", "Found", "Method", "Search", "method"]
 
-METHODS: dict[str, Method] = {
-    "cerp": Cerp(),
-    "dhe": Fitted(DeepHashEmbedding),
-    "full": Full(),
-    "hash": Fitted(HashedEmbedding),
-    "magnitude": Magnitude(),
-    "pep": Pep(),
-    "qr": Fitted(QuotientRemainderEmbedding, is_ordered=True),
-    "ud": Fitted(UniformEmbedding),
+METHODS: dict[str, type[Method]] = {
+    "autoemb": AutoEmb,
+    "cerp": Cerp,
+    "dhe": Dhe,
+    "esapn": Esapn,
+    "full": Full,
+    "hash": Hash,
+    "magnitude": Magnitude,
+    "optembed": OptEmbed,
+    "pep": Pep,
+    "qr": Qr,
+    "ud": Ud,
 }
 
 
-def method(name: str) -> Method:
-    """A method by name."""
+def method(name: str, options: Mapping[str, Any] | None = None) -> Method:
+    """A method by name, with options of its own, such as ``{"operation": "add"}`` for qr."""
     if name not in METHODS:
         raise ConfigError(f"unknown method {name!r}; choose one of {', '.join(METHODS)}")
-    return METHODS[name]
+    found, known = METHODS[name], METHODS[name].option_names()
+    for option in options or {}:
+        if option not in known:
+            listed = ", ".join(sorted(known)) or "none"
+            raise ConfigError(f"method {name!r} has no option {option!r}; its options: {listed}")
+    if world_size() > 1 and not found.is_parallel:
+        raise ConfigError(
+            f"method {name!r} cannot share its batches among processes; start it without torchrun"
+        )
+    return found(**(options or {}))

@@ -4,14 +4,19 @@ A run asks a method for two things. `search` finds out what to keep for each
 budget (which entries, which sizes) and leaves it as named tensors; most
 methods have nothing to search. `embedding` makes a fresh embedding of what was
 found, which the run then trains, whatever the method, with the same loop.
+
+A method's own settings are the keyword arguments of its class, with defaults;
+`Config.method_options` gives them by name.
 """
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,7 +24,7 @@ from cerp import backbones
 from cerp.artifact import ComposedEmbedding
 from cerp.backbones import Backbone
 from cerp.config import Config, RunOptions
-from cerp.data.ids import Int32Array
+from cerp.data.ids import Int32Array, Int64Array
 from cerp.data.splits import Splits
 from cerp.embeddings.base import Embedding
 from cerp.recommender import Recommender
@@ -44,6 +49,12 @@ class Context:
     def device(self) -> torch.device:
         """Where training happens."""
         return torch.device(self.options.device)
+
+    @property
+    def degrees(self) -> Int64Array:
+        """How often each entity occurs in training, users first."""
+        train = self.splits.train
+        return np.concatenate([np.diff(train.user_offsets), train.item_counts])
 
     def generator(self) -> torch.Generator:
         """Fresh randomness for an embedding: the same whenever it is asked for."""
@@ -101,6 +112,14 @@ class Method(ABC):
     search_stage: str = "search"
     """What the search is called in curves and checkpoints."""
 
+    is_parallel: bool = True
+    """Whether processes can share the batches, so that several give what one gives."""
+
+    @classmethod
+    def option_names(cls) -> set[str]:
+        """The method's own settings."""
+        return set(inspect.signature(cls).parameters)
+
     def search(self, context: Context) -> Search:
         """What to keep for each of the context's limits; nothing, where nothing is searched."""
         return Search({limit: Found({}, {}) for limit in context.limits}, [])
@@ -113,7 +132,7 @@ class Method(ABC):
         """An untrained stand-in whose tables have the size of a trained one's."""
         return self.embedding(context, limit, Found({}, {})).composed()
 
-    def hooks(self, context: Context, embedding: Embedding) -> StageHooks:
+    def hooks(self, context: Context, model: Recommender) -> StageHooks:
         """What happens around the steps of training."""
         return StageHooks()
 

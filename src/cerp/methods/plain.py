@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+from typing import Any, ClassVar
 
 from cerp.embeddings.base import Embedding
+from cerp.embeddings.dhe import DeepHashEmbedding
 from cerp.embeddings.full import FullEmbedding
+from cerp.embeddings.hashed import HashedEmbedding
+from cerp.embeddings.qr import QuotientRemainderEmbedding
+from cerp.embeddings.ud import UniformEmbedding
 from cerp.methods.base import Context, Found, Method
+
+GIVEN_BY_THE_RUN = {"generator", "padding_idx", "positions"}
 
 
 class Full(Method):
@@ -20,21 +27,54 @@ class Full(Method):
 
 
 class Fitted(Method):
-    """An embedding class that makes itself fit by ``for_limit``."""
+    """An embedding class that makes itself fit by ``for_limit``, whose options are the method's."""
 
-    def __init__(self, embedding_class: Any, *, is_ordered: bool = False) -> None:
-        self._class = embedding_class
-        self.is_ordered = is_ordered
+    embedding_class: ClassVar[Any]
+
+    def __init__(self, **options: Any) -> None:
+        self._options = options
+
+    @classmethod
+    def option_names(cls) -> set[str]:
+        """What ``for_limit`` takes beside sizes and what the run gives."""
+        parameters = inspect.signature(cls.embedding_class.for_limit).parameters.values()
+        keywords = {entry.name for entry in parameters if entry.kind is entry.KEYWORD_ONLY}
+        return keywords - GIVEN_BY_THE_RUN
 
     def embedding(self, context: Context, limit: int, found: Found) -> Embedding:
-        """As large as the limit allows; the configuration's ``method_options`` are the class's."""
+        """As large as the limit allows."""
         order = {"positions": context.positions} if self.is_ordered else {}
-        made: Embedding = self._class.for_limit(
+        made: Embedding = self.embedding_class.for_limit(
             context.splits.num_entities,
             context.config.dim,
             limit,
             generator=context.generator(),
             **order,
-            **context.config.method_options,
+            **self._options,
         )
         return made
+
+
+class Ud(Fitted):
+    """A narrow table."""
+
+    embedding_class = UniformEmbedding
+
+
+class Qr(Fitted):
+    """A row for the quotient and one for the remainder; ``operation``: mult, add or concat."""
+
+    embedding_class = QuotientRemainderEmbedding
+    is_ordered = True
+
+
+class Dhe(Fitted):
+    """A network on hash codes; ``accounting``: paper or honest."""
+
+    embedding_class = DeepHashEmbedding
+
+
+class Hash(Fitted):
+    """A single table whose rows are shared at random."""
+
+    embedding_class = HashedEmbedding

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
+from typing import Literal, get_args
 
 import torch
 
@@ -14,9 +15,12 @@ from cerp.embeddings.base import Embedding
 from cerp.embeddings.cerp import CompositionalEmbedding
 from cerp.embeddings.pep import PrunableTable
 from cerp.embeddings.prunable import PrunableEmbedding
+from cerp.errors import ConfigError
 from cerp.methods.base import Context, Found, Method, Search
 from cerp.pruning import top_mask
 from cerp.stages import prune
+
+PrunedWeights = Literal["table", "codebooks"]
 
 
 class Pruned(Method):
@@ -106,13 +110,23 @@ class Pep(Pruned):
         return "initial"
 
 
-class Magnitude(Pep):
-    """The largest entries of a full table after plain training, which goes on from there."""
+class Magnitude(Pruned):
+    """The largest entries after plain training, which goes on from there.
+
+    ``of`` says of what: a full ``table``, or CERP's ``codebooks``, which shows
+    what its thresholds and its penalty are worth.
+    """
+
+    def __init__(self, of: PrunedWeights = "table") -> None:
+        if of not in get_args(PrunedWeights):
+            raise ConfigError(f"magnitude pruning of {of!r}: choose table or codebooks")
+        self._dense: Pruned = Pep() if of == "table" else Cerp()
+        self.is_ordered = self._dense.is_ordered
+
+    def fresh(self, context: Context) -> PrunableEmbedding:
+        """The full table, or both codebooks."""
+        return self._dense.fresh(context)
 
     def pruning(self, context: Context) -> PruneConfig:
         """No thresholds and no penalty."""
         return replace(context.config.prune, mode="magnitude")
-
-    def rewind(self, context: Context) -> Rewind:
-        """As configured."""
-        return context.config.rewind

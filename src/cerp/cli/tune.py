@@ -1,0 +1,81 @@
+"""`cerp tune`: search the settings of a method on validation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cerp.cli.options import AsJson, Device, chosen_device, needs, needs_torch, reads_data
+from cerp.cli.output import print_json, print_note, print_table
+from cerp.data.splits import Splits
+
+
+@reads_data
+def tune(
+    splits: Splits,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder of the search.", show_default=False)
+    ],
+    method: Annotated[str, typer.Option(help="As 'cerp compare' calls it.")] = "cerp",
+    backbone: Annotated[str, typer.Option(help="lightgcn, mlp or mf.")] = "lightgcn",
+    budget: Annotated[str, typer.Option(help="At which budget to search.")] = "99%",
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            help="Draw so many from the method's whole space; without it, learning rate "
+            "{1e-2, 3e-3, 1e-3} x weight decay {1e-5, 1e-7}."
+        ),
+    ] = None,
+    epochs: Annotated[int, typer.Option(help="Training epochs of a trial.")] = 15,
+    dim: Annotated[int | None, typer.Option(help="Dimension of the vectors.")] = None,
+    prune_epochs: Annotated[
+        int | None, typer.Option(help="In how many epochs to reach the budget.")
+    ] = None,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Search settings by validation NDCG@10; the test part is not read.
+
+    The same command on the same folder goes on with the search, also while others
+    are at it: several processes, or machines that share the folder, divide it up.
+    What was found is in best.json, for 'cerp compare --settings'.
+
+    \b
+    Examples:
+      cerp tune gowalla --method ud -o tuned/ud
+      cerp tune gowalla --method cerp --backbone mlp --trials 30 -o tuned/cerp-mlp
+    """
+    with needs_torch("Tuning"), needs("Tuning", "optuna", "tune"):
+        from cerp.comparison.tuning import Question
+        from cerp.comparison.tuning import tune as search
+        from cerp.comparison.variants import nested
+    given = {"dim": dim, "prune.epochs": prune_epochs}
+    fixed = nested({name: value for name, value in given.items() if value is not None})
+    question = Question(method, backbone, budget, epochs, fixed)
+    best = search(splits, question, output, trials=trials, device=chosen_device(device))
+    if as_json:
+        print_json(best)
+        return
+    _print_trials(best["trials"])
+    print_note("saved", str(output / "best.json"))
+
+
+def _print_trials(trials: list[dict[str, Any]]) -> None:
+    names = list(dict.fromkeys(name for trial in trials for name in trial["settings"]))
+    ranked = sorted(trials, key=lambda trial: -(trial["valid_ndcg@10"] or 0))
+    print_table(
+        ("valid ndcg@10", *names),
+        [
+            (
+                f"{trial['valid_ndcg@10']:.4f}" if trial["error"] is None else trial["error"],
+                *(_setting(trial["settings"].get(name, "-")) for name in names),
+            )
+            for trial in ranked
+        ],
+    )
+
+
+def _setting(value: object) -> str:
+    return f"{value:.2g}" if isinstance(value, float) else str(value)

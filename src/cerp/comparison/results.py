@@ -1,0 +1,200 @@
+"""What a comparison has found: a line of JSON for each cell, and per-user values beside it.
+
+    FOLDER/results.jsonl            one `Result` a line
+    FOLDER/users/<cell>.npz         NDCG@10 and Recall@10 of every test user
+
+One comparison at a time writes to a folder. Several folders, filled on several
+machines, merge if they are of the same data and settings.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cerp.checkpoint import write_bytes, write_text
+from cerp.comparison.jobs import Cell
+from cerp.config import differences
+from cerp.errors import ConfigError, DataError
+from cerp.evaluation import Metrics
+
+METRICS = ("ndcg@10", "recall@10")
+"""What is kept for each user."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A cell and what came of it. A refused cell has an error and no figures."""
+
+    method: str
+    backbone: str | None
+    budget: str | None
+    seed: int
+    config: dict[str, Any] | None
+    fingerprint: str
+    version: str
+    device: str
+    is_tuned: bool = False
+    error: str | None = None
+    limit: int | None = None
+    """The values that the budget allows."""
+    sparsity: float | None = None
+    """``1 - nnz / (N·d)``."""
+    nnz: int | None = None
+    paper_count: int | None = None
+    """Values as the paper counts them."""
+    stored_count: int | None = None
+    """Every stored learnable value."""
+    values: str | None = None
+    """How the file writes a value: fp32, fp16, int8 or int4."""
+    embedding_bytes: int | None = None
+    file_bytes: int | None = None
+    why_no_file: str | None = None
+    avg_dim: float | None = None
+    overlap: float | None = None
+    ndcg10: float | None = None
+    recall10: float | None = None
+    valid_ndcg10: float | None = None
+    seconds: float | None = None
+
+    @property
+    def cell(self) -> Cell:
+        """Which entry of the grid it is."""
+        return Cell(self.method, self.backbone, self.budget, self.seed)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The configuration, apart from what tells the cells of a row apart."""
+        config = self.config or {}
+        return {name: config[name] for name in config if name not in ("budgets", "seed")}
+
+    def to_line(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self), allow_nan=False)
+
+
+def read_lines(path: Path) -> list[Result]:
+    """The results in a file of JSON lines; none where there is no file."""
+    if not path.exists():
+        return []
+    try:
+        return [Result(**json.loads(line)) for line in path.read_text("utf-8").splitlines()]
+    except (ValueError, TypeError) as error:
+        raise DataError(
+            f"{path} holds something that is no result ({error}); was it written by another "
+            "version of cerp? Remove it, and the same command finds the finished runs again"
+        ) from None
+
+
+def write_lines(path: Path, results: Iterable[Result]) -> None:
+    """Write results, whole or not at all."""
+    write_text(path, "".join(f"{result.to_line()}\n" for result in results))
+
+
+class Results:
+    """The results in a folder, the same settings in every cell of a method and backbone."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "results.jsonl"
+        self._by_cell: dict[Cell, Result] = {}
+        for result in read_lines(self.path):
+            self._check(result, self.path)
+            self._by_cell[result.cell] = result
+
+    @property
+    def all(self) -> list[Result]:
+        """In the order in which they came."""
+        return list(self._by_cell.values())
+
+    def __contains__(self, cell: Cell) -> bool:
+        return cell in self._by_cell
+
+    def add(self, found: Iterable[Result], source: str | Path = "this comparison") -> None:
+        """Keep results; cells that are there already stay as they are."""
+        new = [result for result in found if result.cell not in self]
+        for result in new:
+            self._check(result, source)
+            self._by_cell[result.cell] = result
+        if new:
+            write_lines(self.path, self._by_cell.values())
+
+    def merge(self, other: Results) -> None:
+        """Take over what another folder has and this one has not."""
+        if not other.all:
+            raise DataError(f"{other.folder} holds no results (no results.jsonl) to merge")
+        for result in other.all:
+            self._check(result, other.folder)
+            if result.cell not in self and result.error is None:
+                write_user_values(self.folder, result.cell, other.user_values(result.cell))
+        self.add(other.all, other.folder)
+
+    def check(self, fingerprint: str, settings: dict[tuple[str, str | None], Any]) -> None:
+        """Refuse to go on with other data, or with other settings for what is there.
+
+        ``settings`` are `Result.settings` by method and backbone.
+        """
+        for result in self.all:
+            self._refuse_other_data(result, fingerprint, "this data")
+            asked = settings.get((result.method, result.backbone))
+            if asked is not None:
+                self._refuse_other_settings(result, asked, "what is asked for now")
+
+    def user_values(self, cell: Cell) -> Metrics:
+        """NDCG@10 and Recall@10 of every test user."""
+        path = _users_path(self.folder, cell)
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                per_user = {name: arrays[name] for name in METRICS}
+                return Metrics("test", arrays["users"], per_user, {}, {}, {})
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            raise DataError(
+                f"{path} cannot be read ({error}); remove the line of {cell.name} from "
+                f"{self.path} and run the comparison again"
+            ) from None
+
+    def _check(self, result: Result, source: str | Path) -> None:
+        for known in self.all:
+            self._refuse_other_data(known, result.fingerprint, source)
+            if (known.method, known.backbone) == (result.method, result.backbone):
+                self._refuse_other_settings(known, result.settings, source)
+
+    def _refuse_other_data(self, known: Result, fingerprint: str, source: str | Path) -> None:
+        if known.fingerprint != fingerprint:
+            raise ConfigError(
+                f"{self.folder} holds results of other data: their fingerprint is "
+                f"{known.fingerprint[:12]}, that of {source} {fingerprint[:12]}; "
+                "choose another folder"
+            )
+
+    def _refuse_other_settings(
+        self, known: Result, settings: dict[str, Any], source: str | Path
+    ) -> None:
+        if found := differences(settings, known.settings):
+            raise ConfigError(
+                f"{self.folder} holds {known.method} ({known.backbone}) with other settings than "
+                f"{source}; they differ in {'; '.join(found)} (given against there). "
+                "Choose another folder"
+            )
+
+
+def write_user_values(folder: Path, cell: Cell, metrics: Metrics) -> None:
+    """Keep what a paired comparison needs of a cell."""
+    path = _users_path(folder, cell)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    buffer = io.BytesIO()
+    # mypy takes the names for np.savez's own option.
+    arrays: dict[str, Any] = {name: metrics.per_user[name] for name in METRICS}
+    np.savez_compressed(buffer, users=metrics.users, **arrays)
+    write_bytes(path, buffer.getvalue())
+
+
+def _users_path(folder: Path, cell: Cell) -> Path:
+    return folder / "users" / f"{cell.name}.npz"

@@ -1,0 +1,152 @@
+"""A comparison from plan to results: what is missing is run, each job in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from cerp.checkpoint import write_json
+from cerp.comparison.display import Display
+from cerp.comparison.jobs import Job
+from cerp.comparison.results import Results
+from cerp.comparison.worker import DATA_FOLDER, JOB_FILE, LOG_FILE, JobFolder
+from cerp.config import differences
+from cerp.data.splits import Splits
+from cerp.errors import ConfigError
+
+LOOK_EVERY_SECONDS = 0.2
+
+
+def missing(jobs: list[Job], results: Results) -> list[Job]:
+    """The jobs without the cells that have a result."""
+    left = [
+        replace(job, budgets=tuple(cell.budget for cell in job.cells if cell not in results))
+        for job in jobs
+    ]
+    return [job for job in left if job.budgets]
+
+
+def run(
+    jobs: list[Job],
+    splits: Splits,
+    results: Results,
+    display: Display,
+    *,
+    device: str = "cpu",
+    processes: int = 1,
+) -> dict[str, str]:
+    """Run what is missing, so many jobs at a time; what failed, and why, by job.
+
+    A job that fails leaves the others alone and is tried again by the next call.
+    Interrupting it stops all jobs, and the next call goes on where they were.
+    """
+    if processes < 1:
+        raise ConfigError(f"a comparison needs at least 1 process, got {processes}")
+    _keep_data(splits, results.folder)
+    waiting = missing(jobs, results)
+    folders = {job.name: _described(job, results.folder, device) for job in waiting}
+    failed: dict[str, str] = {}
+    with _Processes(processes) as running:
+        while waiting or running.jobs:
+            while waiting and running.have_room:
+                job = waiting.pop(0)
+                running.start(job.name, folders[job.name])
+                display.started(job)
+            ended = running.ended()
+            for name in [*running.jobs, *ended]:
+                results.add(folders[name].results())
+            for name, code in ended.items():
+                if code != 0:
+                    failed[name] = _reason(code, folders[name])
+                display.ended(name, failed.get(name))
+            display.show(results, {name: folders[name].last_words() for name in running.jobs})
+            if not ended:
+                time.sleep(LOOK_EVERY_SECONDS)
+    return failed
+
+
+def _keep_data(splits: Splits, folder: Path) -> None:
+    """Save the splits, unless they are there."""
+    path = folder / DATA_FOLDER
+    if not path.exists():
+        splits.save(path)
+    elif Splits.load(path).fingerprint != splits.fingerprint:
+        raise ConfigError(f"{folder} holds a comparison on other data; choose another folder")
+
+
+def _described(job: Job, comparison: Path, device: str) -> JobFolder:
+    """The folder of a job, with what is asked of it; refused where another run is under way."""
+    folder = JobFolder.of(comparison, job)
+    path = folder.path / JOB_FILE
+    folder.path.mkdir(parents=True, exist_ok=True)
+    if path.exists() and job.config is not None:
+        there = Job.from_dict(json.loads(path.read_text("utf-8"))["job"]).config
+        assert there is not None
+        if found := differences(job.config.to_dict(), there.to_dict()):
+            raise ConfigError(
+                f"{folder.path} holds a job with other settings; they differ in "
+                f"{'; '.join(found)} (asked for against there). Choose another folder, or remove it"
+            )
+    write_json(path, {"job": job.to_dict(), "device": device})
+    return folder
+
+
+def _reason(code: int, folder: JobFolder) -> str:
+    if code < 0:
+        return f"killed by signal {-code} (9 is often too little memory)"
+    return folder.last_words().removeprefix("error: ")
+
+
+class _Processes:
+    """Worker processes, so many at a time."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.jobs: dict[str, subprocess.Popen[bytes]] = {}
+        # Without this, each process would take all cores for itself.
+        threads = str(max(1, (os.cpu_count() or 1) // most))
+        self.environment = {"OMP_NUM_THREADS": threads, **os.environ}
+
+    @property
+    def have_room(self) -> bool:
+        return len(self.jobs) < self.most
+
+    def start(self, name: str, folder: JobFolder) -> None:
+        with (folder.path / LOG_FILE).open("wb") as log:
+            self.jobs[name] = subprocess.Popen(
+                [sys.executable, "-m", "cerp.comparison.worker", str(folder.path)],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env=self.environment,
+                # Ctrl-C is ours to handle: it reaches a worker once, by the end of its input.
+                start_new_session=True,
+            )
+
+    def ended(self) -> dict[str, int]:
+        """The exit codes of jobs that have ended since the last call."""
+        codes = {name: process.poll() for name, process in self.jobs.items()}
+        found = {name: code for name, code in codes.items() if code is not None}
+        for name in found:
+            _close(self.jobs.pop(name))
+        return found
+
+    def __enter__(self) -> _Processes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let what is still running save itself and end."""
+        for process in self.jobs.values():
+            _close(process)
+        for process in self.jobs.values():
+            process.wait()
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    process.stdin.close()

@@ -1,0 +1,141 @@
+"""What can be compared: the methods of the registry, and settings of them with a name.
+
+Beside each stands what may be searched for it; see `cerp.comparison.tuning`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cerp import backbones
+from cerp.config import Config
+from cerp.errors import ConfigError
+from cerp.methods import METHODS
+from cerp.presets import preset
+
+POPULARITY = "popularity"
+"""The floor of every table; it is not trained."""
+
+ALL = "all"
+
+
+class Range(NamedTuple):
+    """Numbers from low to high, searched by their logarithm."""
+
+    low: float
+    high: float
+
+
+Space = dict[str, Sequence[Any] | Range]
+"""What each setting, such as ``train.learning_rate``, is chosen from."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A method of the registry with settings of its own."""
+
+    method: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Entries of `Config` that differ from the preset, nested as in ``Config.to_dict``."""
+    space: Space = field(default_factory=dict)
+    """What is searched beside the learning rate and weight decay of training."""
+
+
+_PRUNING: Space = {"prune.learning_rate": Range(5e-4, 1e-2)}
+_CERP: Space = _PRUNING | {"prune.gamma": Range(1e-5, 1e-1)}
+_QR: Space = {"method_options.operation": ("mult", "add", "concat")}
+
+VARIANTS: dict[str, Variant] = {name: Variant(name) for name in METHODS} | {
+    "cerp": Variant("cerp", space=_CERP),
+    # The control: what is left when the order of ids says nothing.
+    "cerp-shuffled": Variant("cerp", {"ordering": "shuffled"}, _CERP),
+    "dhe-honest": Variant("dhe", {"method_options": {"accounting": "honest"}}),
+    "magnitude": Variant("magnitude", space=_PRUNING),
+    "magnitude-codebooks": Variant("cerp", {"prune": {"mode": "magnitude"}}, _PRUNING),
+    "pep": Variant("pep", space=_PRUNING),
+    # Like CERP, QR shares rows between neighbours: raw ids would leak here too.
+    "qr": Variant("qr", {"ordering": "shuffled"}, _QR),
+    "qr-spectral": Variant("qr", {"ordering": "spectral"}, _QR),
+}
+"""By the names that tables show."""
+
+
+def variant(name: str) -> Variant:
+    """A trained variant by name."""
+    if name not in VARIANTS:
+        raise ConfigError(f"unknown method {name!r}; choose among {', '.join(VARIANTS)}")
+    return VARIANTS[name]
+
+
+def chosen_names(asked: Sequence[str]) -> list[str]:
+    """The names in texts such as ``all`` or ``cerp,ud``, each once."""
+    names = [name.strip() for text in asked for name in text.split(",")]
+    if ALL in names:
+        return [POPULARITY, *VARIANTS]
+    for name in names:
+        if name != POPULARITY and name not in VARIANTS:
+            known = ", ".join([ALL, POPULARITY, *VARIANTS])
+            raise ConfigError(f"unknown method {name!r}; choose among {known}")
+    return list(dict.fromkeys(names))
+
+
+def config_of(name: str, backbone: str, *settings: Mapping[str, Any]) -> Config:
+    """The default preset with the variant's own settings, and then those given, later ones last."""
+    found = variant(name)
+    if backbone not in backbones.names():
+        known = ", ".join(backbones.names())
+        raise ConfigError(f"unknown backbone {backbone!r}; there are: {known}")
+    config = preset("default", backbone, found.method).to_dict()
+    for entries in (found.settings, *settings):
+        config = _merged(config, entries)
+    return Config.from_dict(config)
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """Settings that a search found good for one method and backbone."""
+
+    method: str
+    backbone: str
+    settings: dict[str, Any]
+
+
+def read_tuned(path: Path) -> Tuned:
+    """What `cerp tune` wrote to its ``best.json``."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        tuned = Tuned(found["method"], found["backbone"], dict(found["settings"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(
+            f"{path} holds no settings ({type(error).__name__}: {error}); "
+            "give the best.json that 'cerp tune' wrote"
+        ) from None
+    config_of(tuned.method, tuned.backbone, tuned.settings)  # names what does not exist
+    return tuned
+
+
+def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """``{"train.epochs": 3}`` as ``{"train": {"epochs": 3}}``."""
+    result: dict[str, Any] = {}
+    for path, value in settings.items():
+        *folders, name = path.split(".")
+        entries = result
+        for folder in folders:
+            entries = entries.setdefault(folder, {})
+        entries[name] = value
+    return result
+
+
+def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of both; where both have one, that of the second, nested ones likewise."""
+    result = dict(first)
+    for name, value in second.items():
+        mine = result.get(name)
+        if isinstance(mine, dict) and isinstance(value, Mapping):
+            value = _merged(mine, value)
+        result[name] = value
+    return result

@@ -1,0 +1,182 @@
+"""One job of a comparison in a process of its own: `python -m cerp.comparison.worker FOLDER`.
+
+The folder holds the job, and then its runs and results. The process ends itself,
+saving what it has, when its standard input is closed: by a parent that wants
+it to stop, or by the death of the parent, however that came.
+"""
+
+from __future__ import annotations
+
+import _thread
+import json
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cerp._version import __version__
+from cerp.comparison.jobs import Cell, Job
+from cerp.comparison.results import Result, read_lines, write_lines, write_user_values
+from cerp.config import Config, RunOptions
+from cerp.data.splits import Part, Splits
+from cerp.errors import CerpError, ConfigError
+from cerp.evaluation import Metrics, evaluate
+from cerp.fitted import FittedModel
+from cerp.fitting import fit_all
+from cerp.scorers import Popularity
+from cerp.stages import score_memory
+
+DATA_FOLDER = "data"
+"""The splits, in the comparison's folder: every job reads the same."""
+JOB_FILE, RESULTS_FILE, LOG_FILE = "job.json", "results.jsonl", "log.txt"
+JUDGED: tuple[Part, ...] = ("valid", "test")
+
+
+class JobFolder:
+    """Where a job is described, run and answered: ``COMPARISON/jobs/<job>/``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.comparison = path.parents[1]
+
+    @classmethod
+    def of(cls, comparison: Path, job: Job) -> JobFolder:
+        """The folder of a job."""
+        return cls(comparison / "jobs" / job.name)
+
+    def results(self) -> list[Result]:
+        """What the job has found so far."""
+        return read_lines(self.path / RESULTS_FILE)
+
+    def last_words(self) -> str:
+        """The last line of the job's log."""
+        log = self.path / LOG_FILE
+        lines = log.read_text("utf-8", errors="replace").split("\n") if log.exists() else []
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def work(job: Job, splits: Splits, folder: JobFolder, device: str) -> Iterator[Result]:
+    """Train and judge the cells of a job, which goes on where it was."""
+    if job.config is None:
+        yield _popularity(job, splits, folder)
+        return
+    for budgets in job.runs():
+        yield from _run(job, job.config, budgets, splits, folder, device)
+
+
+def _popularity(job: Job, splits: Splits, folder: JobFolder) -> Result:
+    judged = {part: evaluate(Popularity(splits.train), splits, on=part) for part in JUDGED}
+    write_user_values(folder.comparison, job.cells[0], judged["test"])
+    means: dict[str, dict[str, float]] = {part: judged[part].mean for part in JUDGED}
+    return Result(
+        job.method,
+        job.backbone,
+        None,
+        job.seed,
+        config=None,
+        fingerprint=splits.fingerprint,
+        version=__version__,
+        device="cpu",
+        **_figures(means),
+    )
+
+
+def _run(
+    job: Job,
+    config: Config,
+    budgets: tuple[str, ...],
+    splits: Splits,
+    folder: JobFolder,
+    device: str,
+) -> Iterator[Result]:
+    """The cells of budgets that are trained together."""
+    config = replace(config, budgets=budgets)
+    place = folder.path / "+".join(budgets)
+    try:
+        models = fit_all(splits, config, RunOptions(device=device, folder=place, resume=True))
+    except ConfigError as error:
+        if len(budgets) == 1:
+            yield _trained(job, budgets[0], config, splits, device, error=str(error))
+            return
+        # One budget that cannot be met must not take the others with it.
+        for budget in budgets:
+            yield from _run(job, config, (budget,), splits, folder, device)
+        return
+    device_name = json.loads((place / "metrics.json").read_text("utf-8"))["device"]
+    for model in models:
+        cell = Cell(job.method, job.backbone, model.budget, job.seed)
+        write_user_values(folder.comparison, cell, _judged(model))
+        figures = _model_figures(model)
+        yield _trained(job, model.budget, config, splits, device_name, **figures)
+
+
+def _judged(model: FittedModel) -> Metrics:
+    """Per-user values on test; a model that was read from a finished run is judged again."""
+    memory = score_memory(model.recommender.device)
+    return model.judged.get("test") or evaluate(
+        model.recommender.scorer(), model.splits, memory=memory
+    )
+
+
+def _trained(
+    job: Job, budget: str, config: Config, splits: Splits, device: str, **figures: Any
+) -> Result:
+    return Result(
+        job.method,
+        job.backbone,
+        budget,
+        job.seed,
+        config=config.to_dict(),
+        fingerprint=splits.fingerprint,
+        version=__version__,
+        device=device,
+        is_tuned=job.is_tuned,
+        **figures,
+    )
+
+
+def _model_figures(model: FittedModel) -> dict[str, Any]:
+    facts = model.facts
+    kept = ("nnz", "paper_count", "stored_count", "avg_dim", "overlap", "seconds")
+    of_file = ("values", "embedding_bytes", "file_bytes", "why_no_file")
+    return {
+        "limit": model.limit,
+        "sparsity": 1 - facts["nnz"] / (model.splits.num_entities * model.config.dim),
+        **{name: facts[name] for name in kept},
+        **{name: facts.get(name) for name in of_file},
+        **_figures(model.metrics),
+    }
+
+
+def _figures(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        "ndcg10": metrics["test"]["ndcg@10"],
+        "recall10": metrics["test"]["recall@10"],
+        "valid_ndcg10": metrics["valid"]["ndcg@10"],
+    }
+
+
+def main(path: Path) -> None:
+    """Do the job of a folder, and leave each result there as soon as it is known."""
+    threading.Thread(target=_interrupt_when_input_ends, daemon=True).start()
+    folder = JobFolder(path)
+    described = json.loads((path / JOB_FILE).read_text("utf-8"))
+    job, device = Job.from_dict(described["job"]), described["device"]
+    found: list[Result] = []
+    for result in work(job, Splits.load(folder.comparison / DATA_FOLDER), folder, device):
+        found.append(result)
+        write_lines(path / RESULTS_FILE, found)
+
+
+def _interrupt_when_input_ends() -> None:
+    sys.stdin.buffer.read()
+    _thread.interrupt_main()
+
+
+if __name__ == "__main__":
+    try:
+        main(Path(sys.argv[1]))
+    except CerpError as problem:
+        sys.exit(f"error: {problem}")

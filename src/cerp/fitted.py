@@ -1,0 +1,95 @@
+"""`FittedModel`: what a run gives back for a budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from cerp._version import __version__
+from cerp.artifact import Encoding, decode
+from cerp.checkpoint import write_bytes
+from cerp.config import Config
+from cerp.data.ids import Id
+from cerp.data.splits import Splits
+from cerp.evaluation import CONVENTIONS, Metrics
+from cerp.recommender import Recommender
+from cerp.runtime import Recommendation, Runtime
+from cerp.shipping import Graph, SizeLimit, ship, within
+
+
+@dataclass(eq=False)
+class FittedModel:
+    """One trained model, with what is known of it."""
+
+    budget: str
+    limit: int
+    """The largest number of values that the budget allows."""
+    recommender: Recommender
+    splits: Splits
+    """What it was trained on; after a refit, more than what selected it."""
+    config: Config
+    facts: dict[str, Any]
+    """nnz, average dimension, overlap, bytes, epochs, seconds: ready for JSON."""
+    metrics: dict[str, dict[str, Any]]
+    """``metrics["test"]["ndcg@10"]``: valid and test, where they may be looked at."""
+    encoding: Encoding = field(default_factory=Encoding)
+    """How the model is written to a file, unless `save` is told otherwise."""
+    judged: dict[str, Metrics] = field(default_factory=dict, repr=False)
+    """The metrics with per-user values; empty for a model that was read from a run."""
+
+    def recommend(self, user: Id, k: int = 10, **options: Any) -> list[Recommendation]:
+        """The k best items for a user, as `cerp.load` of the saved model would give them."""
+        return self._runtime.recommend(user, k, **options)
+
+    def file(
+        self,
+        encoding: Encoding | None = None,
+        *,
+        graph: Graph = "edges",
+        limit: SizeLimit | None = None,
+        titles: list[str] | None = None,
+    ) -> bytes:
+        """The model file, in the model's own encoding or another one."""
+        shipped = ship(
+            self.recommender,
+            self.splits,
+            self.config.backbone,
+            graph=graph,
+            facts=self._file_facts(),
+            titles=titles,
+        )
+        return within(shipped, encoding or self.encoding, limit or SizeLimit())
+
+    def save(self, path: str | Path, encoding: Encoding | None = None, **options: Any) -> int:
+        """Write the model file; the bytes it takes. Options are those of `file`."""
+        data = self.file(encoding, **options)
+        write_bytes(Path(path), data)
+        return len(data)
+
+    def summary(self) -> dict[str, Any]:
+        """Budget, limit, facts and metrics."""
+        return {"budget": self.budget, "limit": self.limit, **self.facts, **self.metrics}
+
+    @cached_property
+    def _runtime(self) -> Runtime:
+        return Runtime(decode(self.file()))
+
+    def _file_facts(self) -> dict[str, Any]:
+        config = self.config
+        return {
+            "method": config.method,
+            "budget": self.budget,
+            "limit": self.limit,
+            "hash": config.hash,
+            "ordering": config.ordering,
+            "seed": config.seed,
+            "fingerprint": self.splits.fingerprint,
+            "library": __version__,
+            "conventions": CONVENTIONS,
+            "metrics": {
+                part: {name: found[name] for name in ("ndcg@10", "recall@10")}
+                for part, found in self.metrics.items()
+            },
+        }

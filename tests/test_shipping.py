@@ -1,0 +1,173 @@
+"""Limits on bytes, and what of a trained model goes into its file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cerp
+from cerp.artifact import (
+    ComposedEmbedding,
+    Encoding,
+    Index,
+    ShippedModel,
+    Table,
+    decode,
+    embedding_bytes,
+    encode,
+    section_bytes,
+)
+from cerp.config import Config, PruneConfig, RunOptions, TrainConfig
+from cerp.data.ids import Ids
+from cerp.data.splits import Splits
+from cerp.data.synthetic import synthetic
+from cerp.data.titles import read_titles
+from cerp.errors import ConfigError, DataError
+from cerp.evaluation import evaluate
+from cerp.fitted import FittedModel
+from cerp.fitting import fit_all
+from cerp.runtime import Runtime
+from cerp.shipping import SizeLimit, scorer_of, ship, within
+
+QUIET = RunOptions(quiet=True)
+CONFIG = Config(
+    backbone="mf",
+    dim=16,
+    ordering="degree",
+    prune=PruneConfig(epochs=2, batch_size=256),
+    train=TrainConfig(epochs=2, evaluate_every=1, batch_size=256, learning_rate=1e-2),
+)
+
+
+def splits() -> Splits:
+    return synthetic(120, 80, 1500).split(seed=0)
+
+
+def fitted(**changes: object) -> FittedModel:
+    return fit_all(splits(), replace(CONFIG, **changes), QUIET)[0]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("method", "budget"), [("cerp", "1KB"), ("cerp", "2.5KB"), ("ud", "1KB"), ("qr", "2KB")]
+)
+def test_an_embedding_stays_within_its_bytes_and_uses_them(method: str, budget: str):
+    model = fitted(method=method, budgets=(budget,))
+    taken = embedding_bytes(section_bytes(model.file()))
+    allowed = round(float(budget.removesuffix("KB")) * 1000)
+    assert model.facts["embedding_bytes"] == taken
+    # A table is filled by whole columns or rows: one of UD's takes 100 bytes in int4.
+    assert 0.8 * allowed < taken <= allowed
+
+
+def test_the_whole_file_stays_within_its_limit(tmp_path: Path):
+    model = fitted(budgets=("8KB",), max_file_size="8KB")
+    size = model.save(tmp_path / "model.cerp")
+    assert size == (tmp_path / "model.cerp").stat().st_size == model.facts["file_bytes"]
+    assert 4000 < size <= 8000
+
+
+def test_what_is_judged_under_a_size_is_what_the_file_holds():
+    model = fitted(budgets=("1KB",))
+    judged = evaluate(Runtime(decode(model.file())), model.splits, on="valid")
+    assert judged.mean["ndcg@10"] == pytest.approx(model.metrics["valid"]["ndcg@10"], abs=1e-6)
+
+
+def test_the_best_validating_precision_is_chosen(monkeypatch: pytest.MonkeyPatch):
+    alone = {}
+    for values in ("fp16", "int8", "int4"):
+        with monkeypatch.context() as patch:
+            patch.setattr("cerp.candidates.PRECISIONS", (values,))
+            alone[values] = fitted(budgets=("2KB",), buckets=20).metrics["valid"]["ndcg@10"]
+    chosen = fitted(budgets=("2KB",), buckets=20)
+    assert len(set(alone.values())) > 1
+    assert alone[chosen.encoding.values] == max(alone.values())
+
+
+def test_an_impossible_size_is_refused_with_the_smallest_possible():
+    with pytest.raises(ConfigError, match=r"of 20 bytes is too small.*smallest possible takes \d"):
+        fitted(budgets=("20B",))
+    with pytest.raises(ConfigError, match=r"of 100 bytes is too small.*smallest possible takes"):
+        fitted(budgets=("99%",), max_file_size="100B")
+
+
+def test_the_smallest_possible_size_is_possible():
+    with pytest.raises(ConfigError) as refused:
+        fitted(budgets=("20B",))
+    smallest = str(refused.value).rpartition(" ")[2].replace(",", "")
+    assert fitted(budgets=(f"{smallest}B",)).facts["embedding_bytes"] == int(smallest)
+
+
+def by_hand() -> ShippedModel:
+    weight = np.array([[4.0, -1.0], [0.5, 3.0], [2.0, -0.25]], dtype=np.float32)
+    table = Table(Index("identity"), weight, np.ones((3, 2), dtype=bool))
+    return ShippedModel({}, Ids.range(1), Ids.range(2), "mf", ComposedEmbedding((table,)))
+
+
+def test_values_that_do_not_fit_are_left_out_the_smallest_first():
+    whole = encode(by_hand(), Encoding())
+    # Two fp32 values are 8 bytes, and their places cost at least nothing.
+    limit = embedding_bytes(section_bytes(whole)) - 8
+    data = within(by_hand(), Encoding(), SizeLimit(embedding=limit))
+    embedding = decode(data).embedding
+    assert isinstance(embedding, ComposedEmbedding)
+    kept = np.abs(embedding.tables[0].weight)
+    assert embedding_bytes(section_bytes(data)) <= limit
+    assert sorted(kept[kept > 0]) == [4.0, 3.0, 2.0, 1.0, 0.5, 0.25][: (kept > 0).sum()][::-1]
+
+
+def test_dense_tables_that_do_not_fit_are_refused():
+    table = Table(Index("identity"), np.ones((3, 2), dtype=np.float32))
+    model = replace(by_hand(), embedding=ComposedEmbedding((table,)))
+    with pytest.raises(ConfigError, match="its tables are dense"):
+        within(model, Encoding(), SizeLimit(embedding=10))
+
+
+@pytest.mark.parametrize("values", ["fp32", "int8"])
+def test_propagated_tables_rank_as_the_graph_does(values: str):
+    model = fitted(backbone="lightgcn", budgets=("80%",))
+    data = model.file(Encoding(values=values), graph="tables")  # type: ignore[arg-type]
+    users = np.arange(120, dtype=np.int32)
+    expected = model.recommender.scorer().score_all(users).numpy()
+    scores = scorer_of(model.recommender, decode(data)).score_all(users).numpy()
+    np.testing.assert_allclose(Runtime(decode(data)).score_all(users), scores, atol=1e-6)
+    tolerance = 1e-5 if values == "fp32" else 0.02 * np.abs(expected).max()
+    np.testing.assert_allclose(scores, expected, atol=tolerance)
+
+
+def test_only_lightgcn_has_propagated_tables():
+    model = fitted(budgets=("80%",))
+    with pytest.raises(ConfigError, match="'mf' has no graph"):
+        model.file(graph="tables")
+
+
+def test_a_backbone_that_no_runtime_knows_is_refused():
+    model = fitted(budgets=("80%",))
+    with pytest.raises(ConfigError, match="cannot hold the backbone 'mine'"):
+        ship(model.recommender, model.splits, "mine")
+
+
+def test_titles_are_found_by_id_and_default_to_it(tmp_path: Path):
+    path = tmp_path / "titles.tsv"
+    path.write_text('item\ttitle\n7\tAlien, "uncut"\n3\tHeat\n', encoding="utf-8")
+    assert read_titles(path, Ids([3, 5, 7])) == ["Heat", "5", 'Alien, "uncut"']
+
+
+def test_titles_of_movielens_are_read_as_they_are(tmp_path: Path):
+    path = tmp_path / "u.item"
+    path.write_bytes("1|Les Misérables (1995)|01-Jan-1995||\n".encode("latin-1"))
+    assert read_titles(path, Ids([1])) == ["Les Misérables (1995)"]
+
+
+def test_titles_of_other_items_are_refused(tmp_path: Path):
+    path = tmp_path / "titles.csv"
+    path.write_text("item,title\n9,Nine\n", encoding="utf-8")
+    with pytest.raises(DataError, match="none of the ids"):
+        read_titles(path, Ids([1, 2]))
+
+
+def test_fit_takes_a_file_size():
+    model = cerp.fit(splits(), max_file_size="9KB", backbone="mf", config=CONFIG)
+    assert model.facts["file_bytes"] <= 9000
