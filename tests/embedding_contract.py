@@ -67,6 +67,13 @@ class EmbeddingContract:
         embedding = self.build()
         torch.testing.assert_close(embedding.table(), embedding(ALL_IDS))
 
+    @pytest.mark.parametrize("padding_idx", [None, 3])
+    def test_blocks_are_the_columns_of_the_table(self, padding_idx: int | None):
+        embedding = self.build(padding_idx)
+        blocks = embedding.table_blocks(4)
+        assert max(block.shape[1] for block in blocks) <= 4
+        torch.testing.assert_close(torch.cat(blocks, dim=1), embedding.table())
+
     def test_table_and_lookups_have_the_same_gradient(self):
         by_table, by_lookup = self.build(), self.build()
         incoming = torch.randn(ENTITIES, by_table.embedding_dim, generator=seeded())

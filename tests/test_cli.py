@@ -298,3 +298,13 @@ def test_evaluate_refuses_a_file_of_other_data(trained):
     result = run("evaluate", str(folder / "run" / "model-95%.cerp"), "-d", "synthetic")
     assert result.returncode == 2
     assert "was made of other data" in result.stderr
+
+
+def test_train_takes_the_settings_that_tune_found(tmp_path: Path):
+    best = {"method": "ud", "backbone": "mf", "settings": {"dim": 8, "train": {"epochs": 1}}}
+    (tmp_path / "best.json").write_text(json.dumps(best))
+    cerp.Splits.save(synthetic(120, 80, 1500).split(seed=0), tmp_path / "data")
+    options = ["--settings", str(tmp_path / "best.json"), "--budget", "50%", "--json"]
+    result = run("train", str(tmp_path / "data"), *options)
+    (model,) = json.loads(result.stdout)["models"]
+    assert model["nnz"] == 200 * 4  # UD, half of d = 8

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cerp.backbones.propagation import Graph
+from cerp.backbones.propagation import Graph, near_neighbours
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
 from cerp.sparse import Csr
@@ -130,6 +130,21 @@ def test_the_graph_travels_with_the_module_but_not_with_its_state():
         "nodes",
     }
     assert graph.state_dict() == {}
+
+
+def test_groups_without_edges_between_them_are_pulled_apart():
+    # Even users take even items, odd users odd ones; user 6 takes none.
+    train = interactions([(u, i) for u, i in CELLS if u < 6 and (u - i) % 2 == 0])
+    line = near_neighbours(train)
+    assert line[line < NUM_USERS].tolist() == [6, 0, 2, 4, 1, 3, 5]
+    assert (line[line >= NUM_USERS] - NUM_USERS).tolist() == [0, 2, 4, 6, 8, 1, 3, 5, 7]
+
+
+@given(st.sets(st.sampled_from(CELLS)))
+def test_every_entity_is_one_node(pairs: set[tuple[int, int]]):
+    graph = Graph(interactions(list(pairs)))
+    assert sorted(graph.entities.tolist()) == list(range(NUM_USERS + NUM_ITEMS))
+    assert torch.equal(graph.entities[graph.nodes], torch.arange(NUM_USERS + NUM_ITEMS))
 
 
 @pytest.mark.gpu

@@ -171,3 +171,15 @@ def test_titles_of_other_items_are_refused(tmp_path: Path):
 def test_fit_takes_a_file_size():
     model = cerp.fit(splits(), max_file_size="9KB", backbone="mf", config=CONFIG)
     assert model.facts["file_bytes"] <= 9000
+
+
+def test_a_chosen_precision_is_that_of_the_file_and_of_the_figures():
+    model = fitted(budgets=("80%",), values="int4")
+    assert model.facts["values"] == "int4"
+    judged = evaluate(Runtime(decode(model.file())), model.splits, on="test")
+    assert judged.mean["ndcg@10"] == pytest.approx(model.metrics["test"]["ndcg@10"], abs=1e-6)
+
+
+def test_a_method_that_cannot_be_shipped_says_so_under_a_limit_on_bytes():
+    with pytest.raises(ConfigError, match="cannot be written to a model file"):
+        fitted(method="dhe", budgets=("5KB",))

@@ -239,7 +239,8 @@ def test_magnitude_pruning_keeps_the_largest_entries_of_plain_training():
     loose, tight = fit_all(small_splits(), config, QUIET)
     for model in (loose, tight):
         assert model.facts["nnz"] == model.limit
-        assert model.facts["search"] == {"epoch": 2, "reached": True, "magnitude_jaccard": 1.0}
+        found = model.facts["search"]
+        assert (found["epoch"], found["reached"], found["magnitude_jaccard"]) == (2, True, 1.0)
     inside = tight.recommender.embedding.mask & ~loose.recommender.embedding.mask
     assert not inside.any()  # what is large enough for 80 values is so for 320
 
@@ -284,17 +285,18 @@ def test_every_finished_model_keeps_to_its_budget(percent: int, mode: str):
 def test_pruning_takes_the_wanted_epochs_at_any_batch_size_with_any_optimizer(
     mode: str, optimizer: str
 ):
-    reached = []
-    for batch_size in (64, 512):
+    splits, reached = cerp.load_splits("synthetic"), []
+    once = TrainConfig(epochs=1, batch_size=8192, validation_users=50)
+    for batch_size in (1024, 8192):
         prune = PruneConfig(
-            mode=mode, epochs=6, max_epochs=12, batch_size=batch_size, optimizer=optimizer
+            mode=mode, epochs=5, max_epochs=10, batch_size=batch_size, optimizer=optimizer
         )
-        config = replace(CONFIG, budgets=("95%",), prune=prune, train=TrainConfig(epochs=1))
-        (model,) = fit_all(small_splits(), config, QUIET)
+        config = replace(CONFIG, backbone="mf", budgets=("95%",), prune=prune, train=once)
+        (model,) = fit_all(splits, config, QUIET)
         assert model.facts["search"]["reached"]
         reached.append(model.facts["search"]["epoch"])
     assert abs(reached[0] - reached[1]) <= 1
-    assert abs(reached[0] - 6) <= 1
+    assert abs(reached[0] - 5) <= 1
 
 
 def test_a_stall_can_stop_the_run(monkeypatch: pytest.MonkeyPatch):

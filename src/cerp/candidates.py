@@ -50,7 +50,7 @@ def find_candidates(method: Method, context: Context, budget: str) -> list[Candi
     )
     if size == SizeLimit():
         assert limit is not None
-        return [Candidate(limit, Encoding(seen=config.keep_seen), size)]
+        return [Candidate(limit, Encoding(config.values or "fp32", seen=config.keep_seen), size)]
     most = context.splits.num_entities * config.dim if limit is None else limit
     rooms = _rooms(method, context, size)
     context, limits = context.with_limits(1), []
@@ -68,7 +68,8 @@ def find_candidates(method: Method, context: Context, budget: str) -> list[Candi
 def _rooms(method: Method, context: Context, size: SizeLimit) -> list[tuple[Encoding, int]]:
     """The bytes that the embedding may take, for each precision in which there is room for one."""
     found, smallest_files = [], []
-    for values in PRECISIONS:
+    chosen = context.config.values
+    for values in PRECISIONS if chosen is None else (chosen,):
         encoding = Encoding(values, seen=context.config.keep_seen)
         beside = bytes_beside_embedding(method, context, encoding) if size.file else 0
         _, smallest = smallest_embedding(method, context, values)

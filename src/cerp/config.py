@@ -21,6 +21,7 @@ StallAction = Literal["project", "stop", "report"]
 Rewind = Literal["initial", "pruned"]
 HashName = Literal["balanced", "paper", "quotient-remainder"]
 Refit = Literal["train+valid", "all"]
+Values = Literal["fp32", "fp16", "int8", "int4"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,11 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class PruneConfig:
-    """How the codebooks are pruned to their budgets."""
+    """How the codebooks are pruned to their budgets.
+
+    Searches of other kinds (ESAPN's and OptEmbed's) take epochs, batches and
+    the optimizer of the weights from here.
+    """
 
     mode: PruneMode = "scheduled"
     """``scheduled``: a common shift of the thresholds keeps the number of values on a curve
@@ -117,6 +122,9 @@ class Config:
     """Of the full table, counts of values, or sizes of the embedding such as 400KB."""
     max_file_size: str | None = None
     """Of the whole model file, such as 2MB; None: any."""
+    values: Values | None = None
+    """Precision of the values in the model file, whose figures are then those of the model;
+    None: what validates best under a limit on bytes, fp32 otherwise."""
     keep_seen: bool = True
     """Whether model files say what users have seen; LightGCN's always do, by its graph."""
     dim: int = 128
@@ -137,6 +145,8 @@ class Config:
         _check_choice(self, "rewind", Rewind)
         if self.refit is not None:
             _check_choice(self, "refit", Refit)
+        if self.values is not None:
+            _check_choice(self, "values", Values)
         if not self.budgets:
             raise ConfigError("give at least one budget, such as '99%'")
 

@@ -250,7 +250,7 @@ class _Run:
         self, recommender: Recommender, splits: Splits, candidate: Candidate
     ) -> Recommender:
         """The recommender with the values of its file, where the file rounds them."""
-        if candidate.size == SizeLimit():
+        if candidate.size == SizeLimit() and candidate.encoding.values == "fp32":
             return recommender
         shipped = ship(recommender, splits, self.config.backbone)
         return as_shipped(recommender, decode(within(shipped, candidate.encoding, candidate.size)))

@@ -180,9 +180,9 @@ def largest_limit(method: Method, context: Context, size: int, values: ValuesCod
 
 def smallest_embedding(method: Method, context: Context, values: ValuesCodec) -> tuple[int, int]:
     """The smallest limit that a method can meet, and the bytes that its tables then take."""
-    low, high = SMALLEST_LIMIT - 1, SMALLEST_LIMIT
-    while not _can_meet(method, context, high):
-        low, high = high, 2 * high
+    full = context.splits.num_entities * context.config.dim
+    method.sketch(context.with_limits(full), full)  # a method that cannot be shipped says so here
+    low, high = SMALLEST_LIMIT - 1, full
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if _can_meet(method, context, middle) else (middle, high)

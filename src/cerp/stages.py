@@ -43,7 +43,8 @@ class Snapshot(NamedTuple):
     mask: Tensor
     """Which entries survive: at most the budget."""
     facts: dict[str, Any]
-    """epoch: when; reached: whether pruning came there by itself; magnitude_jaccard: how far
+    """epoch: when; reached: whether pruning came there by itself; reached_sparsity:
+    ``1 - nnz / (N·d)`` just before the projection; magnitude_jaccard: how far
     the mask agrees with plain magnitude pruning of the same codebooks."""
 
 
@@ -257,6 +258,7 @@ class PruningHooks(StageHooks):
         facts = {
             "epoch": epoch,
             "reached": reached,
+            "reached_sparsity": self.embedding.sparsity,
             "magnitude_jaccard": jaccard(mask, by_magnitude),
         }
         self.snapshots[limit] = Snapshot(weight.clone(), mask, facts)

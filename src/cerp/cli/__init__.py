@@ -14,7 +14,18 @@ from typing import Annotated
 import typer
 
 from cerp._version import __version__
-from cerp.cli import compare, data, evaluate, export, inspect, recommend, serve, train, tune
+from cerp.cli import (
+    compare,
+    data,
+    evaluate,
+    export,
+    inspect,
+    recommend,
+    report,
+    serve,
+    train,
+    tune,
+)
 from cerp.errors import CerpError
 
 app = typer.Typer(
@@ -33,6 +44,7 @@ app.command("export")(export.export)
 app.command("inspect")(inspect.inspect)
 app.command("recommend")(recommend.recommend)
 app.command("serve")(serve.serve)
+app.command("report")(report.report)
 
 
 def _print_version(asked: bool) -> None:
@@ -62,6 +74,7 @@ def options(
       cerp inspect model.cerp
       cerp recommend model.cerp --user 42
       cerp serve model.cerp
+      cerp report run --data my-split -o report.html
     """
 
 

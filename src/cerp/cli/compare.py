@@ -13,7 +13,6 @@ from cerp.cli.output import print_json, print_note
 from cerp.data.splits import Splits
 from cerp.errors import TrainingError
 
-DEFAULT_METHODS = ["all"]
 DEFAULT_BUDGETS = ["99%"]
 DEFAULT_BACKBONES = ["lightgcn"]
 
@@ -25,9 +24,12 @@ def compare(
         Path, typer.Option("--output", "-o", help="Folder of the comparison.", show_default=False)
     ],
     methods: Annotated[
-        list[str],
-        typer.Option(help="all, or names such as cerp,ud,popularity; repeatable."),
-    ] = DEFAULT_METHODS,
+        list[str] | None,
+        typer.Option(
+            help="all, or names such as cerp,ud,popularity; repeatable.  "
+            "[default: all; with --merge none]"
+        ),
+    ] = None,
     budget: Annotated[
         list[str],
         typer.Option(
@@ -45,7 +47,7 @@ def compare(
     ] = None,
     merge: Annotated[
         list[Path] | None,
-        typer.Option(help="Take over the results in this folder first; repeatable."),
+        typer.Option(help="Take over the results in this folder; repeatable."),
     ] = None,
     processes: Annotated[
         int, typer.Option(help="Jobs at a time; they may share a GPU, where its memory allows.")
@@ -87,7 +89,7 @@ def compare(
         (found.method, found.backbone): found.settings for found in map(read_tuned, settings or [])
     }
     jobs = plan(
-        chosen_names(methods),
+        chosen_names(methods or ([] if merge else ["all"])),
         backbone,
         budget,
         seeds,

@@ -12,13 +12,13 @@ from cerp.artifact import VALUES_CODECS, Encoding, embedding_bytes, section_byte
 from cerp.budget import parse_size
 from cerp.cli.options import AsJson, Seed, load_splits, needs_torch
 from cerp.cli.output import print_json, print_note, print_table
+from cerp.config import Values
 from cerp.errors import ConfigError
 
 if TYPE_CHECKING:
     from cerp.fitted import FittedModel
     from cerp.shipping import SizeLimit
 
-Values = Literal["fp32", "fp16", "int8", "int4"]
 GraphName = Literal["edges", "tables"]
 
 

@@ -10,7 +10,7 @@ import typer
 
 from cerp.cli.options import AsJson, Device, chosen_device, needs_torch, reads_data
 from cerp.cli.output import print_json, print_note, print_table
-from cerp.config import Refit, RunOptions
+from cerp.config import Refit, RunOptions, Values
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
 from cerp.presets import preset
@@ -36,6 +36,10 @@ def train(
     max_file_size: Annotated[
         str | None, typer.Option(help="Of the whole model file, such as 2MB.")
     ] = None,
+    values: Annotated[
+        Values | None,
+        typer.Option(help="Precision of values in the file.  [default: fp32, or what fits best]"),
+    ] = None,
     keep_seen: Annotated[
         bool, typer.Option("--seen/--no-seen", help="Whether the file says what users have seen.")
     ] = True,
@@ -48,6 +52,10 @@ def train(
         Literal["default", "paper"],
         typer.Option("--preset", help="Where the rest comes from."),
     ] = "default",
+    settings: Annotated[
+        Path | None,
+        typer.Option(help="A best.json of 'cerp tune', in place of preset, method and backbone."),
+    ] = None,
     ordering: Annotated[
         str | None,
         typer.Option(help="Of ids before hashing: spectral, degree, shuffled or native."),
@@ -86,15 +94,20 @@ def train(
       torchrun --nproc-per-node 2 -m cerp.cli train synthetic -o run
     """
     with needs_torch("Training"):
+        from cerp.comparison.variants import config_of, read_tuned
         from cerp.distributed import process_group, rank
         from cerp.fitting import fit_all
     if resume and output is None:
         raise ConfigError("--resume needs the folder of the run: -o RUN")
     chosen = preset(preset_name, backbone, method)
+    if settings is not None:
+        tuned = read_tuned(settings)
+        chosen = config_of(tuned.method, tuned.backbone, tuned.settings)
     config = _overridden(
         chosen,
         budgets=tuple(budget or [max_file_size or DEFAULT_BUDGET]),
         max_file_size=max_file_size,
+        values=values,
         keep_seen=keep_seen,
         seed=seed,
         ordering=ordering,

@@ -42,6 +42,10 @@ class Job:
     """What differs from the variant's own configuration, later ones last."""
     is_tuned: bool = False
     """Whether settings of a search are among them."""
+    variant: str | None = None
+    """What it is a setting of, where ``method`` is a name that the caller made up."""
+    shares_search: bool = True
+    """Whether one search serves all budgets in values, where the method searches."""
 
     @property
     def name(self) -> str:
@@ -58,7 +62,8 @@ class Job:
         """The configuration, whatever the budgets; None where nothing is trained."""
         if self.backbone is None:
             return None
-        return config_of(self.method, self.backbone, *self.settings, {"seed": self.seed})
+        name = self.variant or self.method
+        return config_of(name, self.backbone, *self.settings, {"seed": self.seed})
 
     def runs(self) -> list[tuple[str, ...]]:
         """The budgets that are trained in one run.
@@ -69,7 +74,8 @@ class Job:
         """
         budgets = [budget for budget in self.budgets if budget is not None]
         in_values = tuple(budget for budget in budgets if not is_size(budget))
-        if len(in_values) < 2 or not _searches(method(VARIANTS[self.method].method)):
+        searched = method(VARIANTS[self.variant or self.method].method)
+        if len(in_values) < 2 or not (self.shares_search and _searches(searched)):
             return [(budget,) for budget in budgets]
         return [in_values, *((budget,) for budget in budgets if is_size(budget))]
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from cerp.comparison.tables import HEADER, Report, Section
-
-TITLE = "Comparison"
+from cerp.comparison.tables import Report, Section
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8885; --good: #08702f; --bad: #a8231c; }
@@ -25,11 +23,11 @@ td { white-space: nowrap; }
 
 def to_markdown(report: Report) -> str:
     """Tables whose columns align in plain text too."""
-    parts = [f"# {TITLE}"]
+    parts = [f"# {report.title}"]
     for section in report.sections:
         parts += [f"## {section.title}", _markdown_table(section)]
-        parts += [f"- {_one_line(note)}" for note in section.notes]
-    parts += ["## Notes", *(f"- {_one_line(note)}" for note in report.notes)]
+        parts += [_markdown_notes(section.notes)] if section.notes else []
+    parts += ["## Notes", _markdown_notes(report.notes)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -40,9 +38,9 @@ def to_html(report: Report) -> str:
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{TITLE}</title>
+<title>{escape(report.title)}</title>
 <style>{STYLE}</style>
-<h1>{TITLE}</h1>
+<h1>{escape(report.title)}</h1>
 {sections}
 <h2>Notes</h2>
 {_html_notes(report.notes)}
@@ -51,7 +49,7 @@ def to_html(report: Report) -> str:
 
 
 def _markdown_table(section: Section) -> str:
-    cells = [HEADER, *section.rows]
+    cells = [section.header, *section.rows]
     escaped = [[cell.replace("|", "\\|") for cell in row] for row in cells]
     widths = [max(map(len, column)) for column in zip(*escaped, strict=True)]
     lines = [
@@ -67,9 +65,10 @@ def _markdown_table(section: Section) -> str:
 
 
 def _html_section(section: Section) -> str:
-    header = "".join(f'<th scope="col">{escape(name)}</th>' for name in HEADER)
+    header = "".join(f'<th scope="col">{escape(name)}</th>' for name in section.header)
     rows = "\n".join(f"<tr>{''.join(map(_html_cell, row))}</tr>" for row in section.rows)
     return f"""<h2>{escape(section.title)}</h2>
+{section.figure}
 <div class="scroll"><table>
 <thead><tr>{header}</tr></thead>
 <tbody>
@@ -89,5 +88,5 @@ def _html_notes(notes: list[str]) -> str:
     return f"<ul>{''.join(f'<li>{escape(note)}</li>' for note in notes)}</ul>" if notes else ""
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def _markdown_notes(notes: list[str]) -> str:
+    return "\n".join(f"- {' '.join(note.split())}" for note in notes)

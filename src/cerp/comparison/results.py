@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from cerp.checkpoint import write_bytes, write_text
-from cerp.comparison.jobs import Cell
+from cerp.comparison.jobs import Cell, Job
 from cerp.config import differences
 from cerp.errors import ConfigError, DataError
 from cerp.evaluation import Metrics
@@ -59,6 +59,8 @@ class Result:
     why_no_file: str | None = None
     avg_dim: float | None = None
     overlap: float | None = None
+    search: dict[str, Any] | None = None
+    """What the method's search tells of itself, such as the epoch in which pruning was done."""
     ndcg10: float | None = None
     recall10: float | None = None
     valid_ndcg10: float | None = None
@@ -71,9 +73,8 @@ class Result:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The configuration, apart from what tells the cells of a row apart."""
-        config = self.config or {}
-        return {name: config[name] for name in config if name not in ("budgets", "seed")}
+        """The configuration, apart from what tells the cells of a method and backbone apart."""
+        return _settings(self.config)
 
     def to_line(self) -> str:
         """One line of JSON."""
@@ -136,16 +137,19 @@ class Results:
                 write_user_values(self.folder, result.cell, other.user_values(result.cell))
         self.add(other.all, other.folder)
 
-    def check(self, fingerprint: str, settings: dict[tuple[str, str | None], Any]) -> None:
-        """Refuse to go on with other data, or with other settings for what is there.
+    def check(self, jobs: Iterable[Job], fingerprint: str) -> None:
+        """Refuse to go on with other data, or with other settings for what is there."""
+        for known in self.all:
+            self._refuse_other_data(known, fingerprint, "this data")
+        for job in jobs:
+            asked = _settings(None if job.config is None else job.config.to_dict())
+            for known in self.all:
+                if (known.method, known.backbone) == (job.method, job.backbone):
+                    self._refuse_other_settings(known, asked, "what is asked for now")
 
-        ``settings`` are `Result.settings` by method and backbone.
-        """
-        for result in self.all:
-            self._refuse_other_data(result, fingerprint, "this data")
-            asked = settings.get((result.method, result.backbone))
-            if asked is not None:
-                self._refuse_other_settings(result, asked, "what is asked for now")
+    def has_user_values(self, cell: Cell) -> bool:
+        """Whether per-user values are here, and not only on the machine that judged."""
+        return _users_path(self.folder, cell).exists()
 
     def user_values(self, cell: Cell) -> Metrics:
         """NDCG@10 and Recall@10 of every test user."""
@@ -198,3 +202,8 @@ def write_user_values(folder: Path, cell: Cell, metrics: Metrics) -> None:
 
 def _users_path(folder: Path, cell: Cell) -> Path:
     return folder / "users" / f"{cell.name}.npz"
+
+
+def _settings(config: dict[str, Any] | None) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(json.dumps(config or {}))
+    return {name: plain[name] for name in plain if name not in ("budgets", "seed")}

@@ -20,6 +20,8 @@ from cerp.data.splits import Splits
 from cerp.errors import ConfigError
 
 LOOK_EVERY_SECONDS = 0.2
+WORKER = [sys.executable, "-m", "cerp.comparison.worker"]
+"""The command that does the job of a folder."""
 
 
 def missing(jobs: list[Job], results: Results) -> list[Job]:
@@ -39,20 +41,26 @@ def run(
     *,
     device: str = "cpu",
     processes: int = 1,
+    time_limit: float | None = None,
 ) -> dict[str, str]:
     """Run what is missing, so many jobs at a time; what failed, and why, by job.
 
     A job that fails leaves the others alone and is tried again by the next call.
     Interrupting it stops all jobs, and the next call goes on where they were.
+    After ``time_limit`` seconds no job is started any more; those that run are finished.
     """
     if processes < 1:
         raise ConfigError(f"a comparison needs at least 1 process, got {processes}")
+    results.check(jobs, splits.fingerprint)
     _keep_data(splits, results.folder)
     waiting = missing(jobs, results)
     folders = {job.name: _described(job, results.folder, device) for job in waiting}
     failed: dict[str, str] = {}
+    started = time.monotonic()
     with _Processes(processes) as running:
         while waiting or running.jobs:
+            if time_limit is not None and time.monotonic() - started >= time_limit:
+                waiting.clear()
             while waiting and running.have_room:
                 job = waiting.pop(0)
                 running.start(job.name, folders[job.name])
@@ -80,19 +88,19 @@ def _keep_data(splits: Splits, folder: Path) -> None:
 
 
 def _described(job: Job, comparison: Path, device: str) -> JobFolder:
-    """The folder of a job, with what is asked of it; refused where another run is under way."""
+    """The folder of a job, with what is asked of it; refused where other settings are at work."""
     folder = JobFolder.of(comparison, job)
     path = folder.path / JOB_FILE
-    folder.path.mkdir(parents=True, exist_ok=True)
-    if path.exists() and job.config is not None:
-        there = Job.from_dict(json.loads(path.read_text("utf-8"))["job"]).config
-        assert there is not None
-        if found := differences(job.config.to_dict(), there.to_dict()):
+    config = json.loads(json.dumps(job.config and job.config.to_dict()))
+    if path.exists():
+        there = json.loads(path.read_text("utf-8"))["config"]
+        if found := differences(config or {}, there or {}):
             raise ConfigError(
                 f"{folder.path} holds a job with other settings; they differ in "
                 f"{'; '.join(found)} (asked for against there). Choose another folder, or remove it"
             )
-    write_json(path, {"job": job.to_dict(), "device": device})
+    folder.path.mkdir(parents=True, exist_ok=True)
+    write_json(path, {"job": job.to_dict(), "config": config, "device": device})
     return folder
 
 
@@ -119,7 +127,7 @@ class _Processes:
     def start(self, name: str, folder: JobFolder) -> None:
         with (folder.path / LOG_FILE).open("wb") as log:
             self.jobs[name] = subprocess.Popen(
-                [sys.executable, "-m", "cerp.comparison.worker", str(folder.path)],
+                [*WORKER, str(folder.path)],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,

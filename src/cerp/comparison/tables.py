@@ -38,7 +38,8 @@ HOW_TO_READ = (
     "Figures are means over seeds ± the standard deviation (n - 1). Sparsity is 1 - nnz / (N·d). "
     "The paper's count leaves out what a method's own accounting calls free; all stored counts "
     "every learnable value. 'Against best other' compares NDCG@10 with the best other method that "
-    "keeps the budget: paired bootstrap over test users (95%), each user's mean over seeds. "
+    "keeps the budget (popularity keeps every one): paired bootstrap over test users (95%), each "
+    "user's mean over seeds. "
     "It speaks of users, not of seeds: that is what the deviation is for."
 )
 
@@ -50,6 +51,9 @@ class Section:
     title: str
     rows: list[tuple[str, ...]]
     notes: list[str] = field(default_factory=list)
+    header: tuple[str, ...] = HEADER
+    figure: str = ""
+    """Inline SVG, for pages."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,7 @@ class Report:
 
     sections: list[Section]
     notes: list[str]
+    title: str = "Comparison"
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,9 @@ def _section(results: Results, backbone: str, budget: str) -> Section:
         }
         if found := [result for result in own if result.error is None]:
             judged = over_seeds([results.user_values(result.cell) for result in found])
-            entries.append(_Entry(found, judged, keeps_budget=found[0].budget == budget))
+            # What needs no embedding keeps every budget.
+            keeps_budget = found[0].budget in (budget, None)
+            entries.append(_Entry(found, judged, keeps_budget))
             if (reason := found[0].why_no_file) is not None:
                 refused[f"{method} has no file"] = reason
     entries.sort(key=lambda entry: -entry.score)

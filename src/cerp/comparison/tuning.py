@@ -227,9 +227,7 @@ class _Search:
         now = clock.stat().st_mtime
         running = self._in_state(TrialState.RUNNING)
         dead = [
-            trial
-            for trial in running
-            if now - self._alive_file(_folder_name(trial)).stat().st_mtime > DEAD_AFTER_SECONDS
+            trial for trial in running if now - self._last_sign_of_life(trial) > DEAD_AFTER_SECONDS
         ]
         for trial in dead:
             self._requeue(trial)
@@ -242,6 +240,10 @@ class _Search:
 
     def _in_state(self, *states: TrialState) -> list[FrozenTrial]:
         return self.study.get_trials(deepcopy=False, states=states)
+
+    def _last_sign_of_life(self, trial: FrozenTrial) -> float:
+        path = self._alive_file(_folder_name(trial))
+        return path.stat().st_mtime if path.exists() else 0.0
 
     def _alive_file(self, name: str) -> Path:
         return self.folder / "trials" / f"{name}.alive"

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import _thread
 import json
+import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,10 @@ class JobFolder:
     def results(self) -> list[Result]:
         """What the job has found so far."""
         return read_lines(self.path / RESULTS_FILE)
+
+    def run(self, budgets: Sequence[str]) -> Path:
+        """The run folder of budgets that are trained together."""
+        return self.path / "+".join(budgets)
 
     def last_words(self) -> str:
         """The last line of the job's log."""
@@ -93,7 +98,7 @@ def _run(
 ) -> Iterator[Result]:
     """The cells of budgets that are trained together."""
     config = replace(config, budgets=budgets)
-    place = folder.path / "+".join(budgets)
+    place = folder.run(budgets)
     try:
         models = fit_all(splits, config, RunOptions(device=device, folder=place, resume=True))
     except ConfigError as error:
@@ -139,7 +144,7 @@ def _trained(
 
 def _model_figures(model: FittedModel) -> dict[str, Any]:
     facts = model.facts
-    kept = ("nnz", "paper_count", "stored_count", "avg_dim", "overlap", "seconds")
+    kept = ("nnz", "paper_count", "stored_count", "avg_dim", "overlap", "search", "seconds")
     of_file = ("values", "embedding_bytes", "file_bytes", "why_no_file")
     return {
         "limit": model.limit,
@@ -171,7 +176,7 @@ def main(path: Path) -> None:
 
 
 def _interrupt_when_input_ends() -> None:
-    sys.stdin.buffer.read()
+    os.read(sys.stdin.fileno(), 1)
     _thread.interrupt_main()
 
 

@@ -66,8 +66,7 @@ class Esapn(Method):
     def search(self, context: Context) -> Search:
         """The size of every entity, for each limit."""
         config, splits = context.config, context.splits
-        for limit in context.limits:
-            self._growing(context, limit)  # refused before the search, not after it
+        self._growing(context, min(context.limits))  # refused before the search, not after it
         embedding = self._growing(context, max(context.limits))
         model = context.recommender(embedding)
         policy = SizePolicy(
@@ -142,6 +141,7 @@ class _Search(StageHooks):
         assert isinstance(model.embedding, GrowingEmbedding)
         self.model, self.embedding, self.seed = model, model.embedding, seed
         self.policy, self.history, self.batches = policy, history, batches
+        self.saved = nn.ModuleDict({"policy": policy, "history": history})
         self.first_growth, self.limits = first_growth, sorted(set(limits))
         self.levels: dict[int, Tensor] = {}
         """By limit, once it is used up."""
@@ -174,17 +174,12 @@ class _Search(StageHooks):
         return {limit: self._found(limit, valid_ndcg) for limit in self.limits}
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        tensors = {f"levels.{limit}": levels for limit, levels in self.levels.items()}
-        return tensors | nn.ModuleDict(self._modules()).state_dict(), {}
+        levels = {str(limit): levels for limit, levels in self.levels.items()}
+        return {**levels, **self.saved.state_dict()}, {"limits": list(self.levels)}
 
     def load_state(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-        saved = {name: entry for name, entry in tensors.items() if name.startswith("levels.")}
-        self.levels = {int(name.removeprefix("levels.")): saved[name] for name in saved}
-        rest = {name: entry for name, entry in tensors.items() if name not in saved}
-        nn.ModuleDict(self._modules()).load_state_dict(rest)
-
-    def _modules(self) -> dict[str, nn.Module]:
-        return {"policy": self.policy, "history": self.history}
+        self.levels = {limit: tensors.pop(str(limit)) for limit in facts["limits"]}
+        self.saved.load_state_dict(tensors)
 
     def _pending(self) -> list[int]:
         return [limit for limit in self.limits if limit not in self.levels]

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cerp.cli import app
+from cerp.comparison import tuning
+from cerp.comparison.tuning import GRID, Question, tune, without_test
+from cerp.comparison.variants import read_tuned
+from cerp.config import Config, RunOptions
+from cerp.data.splits import Splits
+from cerp.data.synthetic import synthetic
+from cerp.errors import ConfigError, MissingExtra, TrainingError
+
+QUESTION = Question("ud", "mf", "75%", epochs=1, settings={"dim": 8})
+
+
+@pytest.fixture(scope="module")
+def splits() -> Splits:
+    return synthetic(60, 40, 600).split(seed=0)
+
+
+class Training:
+    """Stands in for fit_all: NDCG@10 is the learning rate plus the weight decay."""
+
+    def __init__(self) -> None:
+        self.configs: list[Config] = []
+        self.folders: list[str] = []
+        self.fail_at: dict[int, BaseException] = {}
+
+    def __call__(self, splits: Splits, config: Config, options: RunOptions) -> list[Any]:
+        assert len(splits.test) == 0
+        assert options.folder is not None
+        self.configs.append(config)
+        self.folders.append(options.folder.name)
+        if failure := self.fail_at.get(len(self.configs)):
+            raise failure
+        score = config.train.learning_rate + config.train.weight_decay
+        return [SimpleNamespace(metrics={"valid": {"ndcg@10": score}})]
+
+    @property
+    def points(self) -> list[tuple[float, float]]:
+        return [(one.train.learning_rate, one.train.weight_decay) for one in self.configs]
+
+
+@pytest.fixture
+def training(monkeypatch) -> Training:
+    stand_in = Training()
+    monkeypatch.setattr(tuning, "fit_all", stand_in)
+    return stand_in
+
+
+def test_the_grid_is_tried_whole_and_the_best_is_kept(splits, training, tmp_path: Path):
+    best = tune(splits, QUESTION, tmp_path)
+    assert len(training.points) == len(set(training.points)) == 6
+    assert best["settings"] == {"train": {"learning_rate": 1e-2, "weight_decay": 1e-5}}
+    assert best["valid_ndcg@10"] == 1e-2 + 1e-5
+    assert len(best["trials"]) == 6
+    assert json.loads((tmp_path / "best.json").read_text()) == best
+    assert read_tuned(tmp_path / "best.json").settings == best["settings"]
+
+
+def test_a_finished_search_trains_nothing_more(splits, training, tmp_path: Path):
+    first = tune(splits, QUESTION, tmp_path)
+    assert tune(splits, QUESTION, tmp_path) == first
+    assert len(training.points) == 6
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt(), MemoryError()])
+def test_an_interrupted_trial_goes_on_in_its_folder(splits, training, failure, tmp_path: Path):
+    training.fail_at = {3: failure}
+    with pytest.raises(type(failure)):
+        tune(splits, QUESTION, tmp_path)
+    tune(splits, QUESTION, tmp_path)
+    assert len(training.points) == 7
+    interrupted = training.points[2]
+    again = training.points.index(interrupted, 3)
+    assert training.folders[again] == training.folders[2]
+    assert len(set(training.points)) == 6
+
+
+def test_a_trial_whose_process_died_is_taken_over(splits, training, tmp_path: Path):
+    dead = tuning._Search(splits, QUESTION, tmp_path, None, "cpu").claim()
+    os.utime(tmp_path / "trials" / f"{dead.number}.alive", (0, 0))
+    assert len(tune(splits, QUESTION, tmp_path)["trials"]) == 6
+    assert str(dead.number) in training.folders
+
+
+def test_two_processes_share_the_trials(splits, training, tmp_path: Path):
+    first = tuning._Search(splits, QUESTION, tmp_path, None, "cpu")
+    second = tuning._Search(splits, QUESTION, tmp_path, None, "cpu")
+    claimed = [search.claim() for _ in range(3) for search in (first, second)]
+    points = [tuple(trial.params[name] for name in GRID) for trial in claimed]
+    assert len(set(points)) == 6
+    for trial in claimed:
+        first.run(trial)
+    assert (first.claim(), second.claim()) == (None, None)
+
+
+def test_who_finds_nothing_to_start_waits_for_what_runs_elsewhere(
+    splits, training, tmp_path: Path, monkeypatch
+):
+    mine = tuning._Search(splits, QUESTION, tmp_path, 1, "cpu")
+    theirs = mine.claim()
+    other = tuning._Search(splits, QUESTION, tmp_path, 1, "cpu")
+    monkeypatch.setattr(tuning.time, "sleep", lambda _: mine.run(theirs))
+    assert other.claim() is None
+    assert len(other.best()["trials"]) == 1
+
+
+def test_settings_that_diverge_are_noted_and_not_chosen(splits, training, tmp_path: Path):
+    training.fail_at = {1: TrainingError("the loss is not finite")}
+    best = tune(splits, QUESTION, tmp_path)
+    errors = [trial["error"] for trial in best["trials"]]
+    assert errors == ["the loss is not finite", None, None, None, None, None]
+    assert best["valid_ndcg@10"] == 1e-2 + 1e-7  # the first point of the grid was 1e-2, 1e-5
+
+
+def test_a_search_in_which_all_diverge_says_so(splits, training, tmp_path: Path):
+    training.fail_at = dict.fromkeys(range(1, 7), TrainingError("the loss is not finite"))
+    with pytest.raises(TrainingError, match=r"none of the 6 trials .* the loss is not finite"):
+        tune(splits, QUESTION, tmp_path)
+
+
+def test_a_longer_search_goes_on_from_the_grid_in_the_methods_own_space(
+    splits, training, tmp_path: Path
+):
+    question = QUESTION._replace(method="cerp")
+    tune(splits, question, tmp_path)
+    best = tune(splits, question, tmp_path, trials=9)
+    assert len(best["trials"]) == 9
+    drawn = [trial["settings"] for trial in best["trials"][6:]]
+    assert all(1e-5 <= settings["prune.gamma"] <= 1e-1 for settings in drawn)
+    assert len({settings["train.learning_rate"] for settings in drawn}) == 3
+    assert training.configs[-1].prune.gamma == drawn[-1]["prune.gamma"]
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        (QUESTION._replace(epochs=2), "holds another search; it differs in epochs: 2 against 1"),
+        (QUESTION._replace(method="udd"), "unknown method 'udd'"),
+    ],
+)
+def test_another_search_in_the_folder_or_an_unknown_method_is_refused(
+    splits, training, tmp_path: Path, question: Question, message: str
+):
+    tune(splits, QUESTION, tmp_path)
+    with pytest.raises(ConfigError, match=message):
+        tune(splits, question, tmp_path)
+
+
+def test_withholding_the_test_part_changes_nothing_else(splits):
+    found = without_test(splits)
+    assert len(found.test) == 0
+    assert (found.train, found.valid) == (splits.train, splits.valid)
+    assert found.num_entities == splits.num_entities
+
+
+def test_the_verb_trains_for_real_and_prints_the_trials(splits, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(
+        tuning, "GRID", {"train.learning_rate": (1e-2, 1e-3), "train.weight_decay": (1e-5,)}
+    )
+    splits.save(tmp_path / "data")
+    options = "--method ud --backbone mf --budget 75% --dim 8 --epochs 1"
+    command = ["tune", str(tmp_path / "data"), *options.split(), "-o", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.split()[:4] == [
+        "valid",
+        "ndcg@10",
+        "train.learning_rate",
+        "train.weight_decay",
+    ]
+    best = json.loads((tmp_path / "out" / "best.json").read_text())
+    assert 0 < best["valid_ndcg@10"] == max(trial["valid_ndcg@10"] for trial in best["trials"])
+
+
+def test_without_optuna_the_extra_is_named(tmp_path: Path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    monkeypatch.delitem(sys.modules, "cerp.comparison.tuning")
+    result = CliRunner().invoke(app, ["tune", "synthetic", "-o", str(tmp_path)])
+    assert isinstance(result.exception, MissingExtra)
+    assert "pip install 'cerp[tune]'" in str(result.exception)
