@@ -26,7 +26,7 @@ from cerp.artifact import (
     table_bytes,
 )
 from cerp.data.ids import Ids
-from cerp.errors import ConfigError, DataError
+from cerp.errors import ConfigError, OutputError
 from golden_model import ENCODING, GOLDEN, golden_model
 from plain_decoder import decode_plainly
 from small_models import BACKBONES, small_model
@@ -230,7 +230,7 @@ def test_a_file_is_written_whole_and_read_back(tmp_path):
 
 def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path):
     (tmp_path / "model.cerp").mkdir()
-    with pytest.raises(DataError, match="cannot write"):
+    with pytest.raises(OutputError, match="cannot write"):
         artifact.write(tmp_path / "model.cerp", golden_model(), ENCODING)
     assert [file.name for file in tmp_path.iterdir()] == ["model.cerp"]
 

@@ -11,7 +11,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "cerp"
 TORCH_FREE = ["data", "cli", "evaluation", "ranking", "scorers", "leak", "progress", "errors"]
-TORCH_FREE += ["artifact", "budget", "config", "presets", "runtime", "server", "report"]
+TORCH_FREE += ["artifact", "budget", "config", "files", "presets", "runtime", "server", "report"]
 
 
 def imports(path: Path, *, only_on_import: bool) -> set[str]:

@@ -118,7 +118,7 @@ class Stop(Exception):
     # used up and a fast policy: then all that it has learned shows in the sizes.
     [
         ("autoemb", {}, (4,)),
-        ("esapn", {"policy_learning_rate": 0.1, "policy_share": 0.0}, (3, 8)),
+        ("esapn", {"policy_learning_rate": 0.1}, (3, 8)),
         ("optembed", {}, (5, 8)),
     ],
 )
@@ -164,7 +164,7 @@ def test_broken_off_before_a_step_a_run_resumes_to_the_same_bits(
         ("dhe", "positions", "accounting, layers, num_codes"),
         ("magnitude", "off", "of"),
         ("autoemb", "learning_rate", "controller_learning_rate"),
-        ("esapn", "size", "history, policy_learning_rate, policy_share, sizes"),
+        ("esapn", "size", "history, policy_learning_rate, sizes"),
         ("optembed", "alpha", "generations, genes, judged_users, population, threshold_"),
     ],
 )
@@ -181,7 +181,6 @@ def test_an_unknown_option_is_refused_with_those_there_are(name: str, option: st
         ("magnitude", {"of": "rows"}, "choose table or codebooks"),
         ("autoemb", {"controller_learning_rate": 0}, "controller_learning_rate must be a number"),
         ("esapn", {"history": 0}, "at least 1 loss"),
-        ("esapn", {"policy_share": 1.0}, r"policy_share must be in \[0, 1\)"),
         ("optembed", {"threshold_penalty": "strong"}, "threshold_penalty must be a number"),
         ("optembed", {"population": 0}, "evolution needs a population"),
     ],
@@ -281,7 +280,7 @@ def levels(model: FittedModel) -> torch.Tensor:
 
 
 def test_one_search_of_esapn_fills_every_budget():
-    config = replace(config_of("esapn", policy_share=0.0), budgets=("75%", "90%"))
+    config = replace(config_of("esapn"), budgets=("75%", "90%"))
     loose, tight = fit_all(small_splits(), config, QUIET)
     assert bool((levels(tight) <= levels(loose)).all())
     # The next step of an entity adds at most 16 values.
@@ -301,12 +300,13 @@ def test_esapn_trains_afresh_with_the_sizes_it_found():
     assert int(embedding.levels.max()) > 0
 
 
-def test_sizes_begin_to_grow_when_the_policy_has_had_its_share(tmp_path: Path):
-    config = config_of("esapn", policy_share=0.5, sizes=(4, 32))
-    fitted(config, replace(QUIET, folder=tmp_path))
-    rows = map(json.loads, (tmp_path / "curves.jsonl").read_text().splitlines())
-    values = [row["values"] for row in rows if row["stage"] == "search"]
-    assert values[0] == 4 * 200 < values[1] <= LIMIT
+def test_esapn_grows_through_the_sizes_it_is_given(tmp_path: Path):
+    config, options = config_of("esapn", sizes=(4, 12)), replace(QUIET, folder=tmp_path)
+    model = fitted(config, options)
+    assert model.recommender.embedding.embedding_dim == 12
+    assert model.facts["search"]["entities_of_size"].keys() == {"4", "12"}
+    # The tuple is a list in the folder's config.json, and still the same run.
+    assert fitted(config, replace(options, resume=True)).facts == model.facts
 
 
 @pytest.mark.parametrize("genes", ["field", "entity"])

@@ -15,7 +15,7 @@ import torch
 
 from cerp.checkpoint import read_checkpoint, write_checkpoint
 from cerp.config import RunOptions
-from cerp.errors import CheckpointError, ConfigError
+from cerp.errors import CheckpointError, ConfigError, OutputError
 from cerp.fitting import fit_all
 from training_process import CONFIG, small_splits
 
@@ -118,8 +118,8 @@ def test_a_full_disk_leaves_the_earlier_checkpoint_intact(tmp_path: Path, monkey
     def no_space(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("cerp.checkpoint.os.fsync", no_space)
-    with pytest.raises(CheckpointError, match=r"No space left.*before is intact"):
+    monkeypatch.setattr("cerp.files.os.fsync", no_space)
+    with pytest.raises(OutputError, match=r"No space left.*before is intact"):
         write_checkpoint(path, {"weight": torch.ones(3)}, {"step": 2})
     assert read_checkpoint(path)[1] == {"step": 1}
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]

@@ -69,6 +69,17 @@ def test_one_step_is_the_hand_computed_one():
     np.testing.assert_allclose(model.embedding.table().detach().numpy(), expected, atol=1e-6)
 
 
+def test_half_precision_computes_products_alone_and_learns_alike():
+    weights = {}
+    for precision in ("float32", "bfloat16"):
+        model = mf()
+        loop_over(model, precision=precision).run()
+        weights[precision] = model.embedding.table().detach()
+    assert weights["bfloat16"].dtype == torch.float32
+    assert not torch.equal(weights["float32"], weights["bfloat16"])
+    torch.testing.assert_close(*weights.values(), rtol=0, atol=5e-3)
+
+
 def test_the_penalty_counts_distinct_users_and_all_items_at_any_batch_size():
     model = mf()
     batch = Batch(torch.tensor([1, 1]), torch.tensor([2, 2]), torch.tensor([[0], [0]]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from cerp.errors import CheckpointError
+from cerp.files import write_bytes
 
 
 def write_checkpoint(path: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
@@ -34,35 +34,6 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise CheckpointError(
             f"{path} is not a readable checkpoint ({error}); remove it to start afresh"
         ) from error
-
-
-def write_bytes(path: Path, payload: bytes) -> None:
-    """Write under a temporary name, flush to disk, rename: whole or not at all."""
-    scratch = path.with_name(f".{path.name}.writing")
-    try:
-        with scratch.open("wb") as file:
-            file.write(payload)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(path)
-    except OSError as error:
-        scratch.unlink(missing_ok=True)
-        raise CheckpointError(
-            f"cannot write {path}: {error}; what was there before is intact. "
-            "Free some space and resume"
-        ) from error
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write JSON, whole or not at all."""
-    write_text(path, json.dumps(value, indent=1) + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write text, whole or not at all."""
-    scratch = path.with_name(f".{path.name}.writing")
-    scratch.write_text(text, encoding="utf-8")
-    scratch.replace(path)
 
 
 def pack_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

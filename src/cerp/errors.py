@@ -14,7 +14,8 @@
         ├── DownloadError     a dataset could not be fetched or did not verify
         ├── ScoreError        a model produced scores that cannot be ranked
         ├── TrainingError     training diverged, or pruning stalled and was told to stop
-        └── CheckpointError   a checkpoint could not be written or read
+        ├── CheckpointError   a checkpoint could not be read
+        └── OutputError       a file could not be written
 
 A message says which input, what is wrong with it, and what to do next.
 """
@@ -91,4 +92,8 @@ class TrainingError(FailureError):
 
 
 class CheckpointError(FailureError):
-    """A checkpoint could not be written or read; an earlier one is left as it was."""
+    """A checkpoint could not be read."""
+
+
+class OutputError(FailureError):
+    """A file could not be written; what was there before is left as it was."""

@@ -9,11 +9,11 @@ from typing import Any
 
 from cerp._version import __version__
 from cerp.artifact import Encoding, decode
-from cerp.checkpoint import write_bytes
 from cerp.config import Config
 from cerp.data.ids import Id
 from cerp.data.splits import Splits
 from cerp.evaluation import CONVENTIONS, Metrics
+from cerp.files import write_bytes
 from cerp.recommender import Recommender
 from cerp.runtime import Recommendation, Runtime
 from cerp.shipping import Graph, SizeLimit, ship, within

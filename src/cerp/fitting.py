@@ -19,7 +19,7 @@ from cerp import methods
 from cerp._version import __version__
 from cerp.artifact import decode, embedding_bytes, section_bytes
 from cerp.candidates import FULL, Candidate, find_candidates, value_limit
-from cerp.checkpoint import read_checkpoint, write_bytes, write_checkpoint, write_json
+from cerp.checkpoint import read_checkpoint, write_checkpoint
 from cerp.config import Config, RunOptions
 from cerp.data.ids import Int32Array
 from cerp.data.ordering import order
@@ -29,6 +29,7 @@ from cerp.embeddings.base import Embedding
 from cerp.embeddings.cerp import CompositionalEmbedding
 from cerp.errors import ConfigError, DataError
 from cerp.evaluation import Metrics, evaluate
+from cerp.files import write_bytes, write_json
 from cerp.fitted import FittedModel
 from cerp.leak import id_leak
 from cerp.methods import Context, Found

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from cerp.checkpoint import write_json, write_text
 from cerp.config import Config, differences
 from cerp.data.splits import Splits
 from cerp.distributed import rank
 from cerp.errors import ConfigError
+from cerp.files import write_json, write_text
 
 
 def enter(folder: Path, config: Config, splits: Splits, *, resume: bool) -> None:

@@ -104,6 +104,7 @@ def prune(
         epochs=config.max_epochs if config.mode == "free" else config.epochs,
         hooks=hooks,
         label="prune",
+        precision=config.precision,
         checkpointing=checkpointing,
         quiet=options.quiet,
     )
@@ -143,6 +144,7 @@ def train(
         else None,
         cosine=config.schedule == "cosine",
         clip_norm=config.clip_norm,
+        precision=config.precision,
         checkpointing=checkpointing,
         quiet=options.quiet,
     )

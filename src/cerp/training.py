@@ -26,6 +26,7 @@ from torch import Tensor
 
 from cerp.capture import CapturedStep
 from cerp.checkpoint import pack_optimizer, read_checkpoint, unpack_optimizer, write_checkpoint
+from cerp.config import Precision
 from cerp.distributed import from_first, rank, world_size
 from cerp.errors import TrainingError
 from cerp.losses import bpr
@@ -129,6 +130,7 @@ class Loop:
         early_stopping: EarlyStopping | None = None,
         cosine: bool = False,
         clip_norm: float | None = None,
+        precision: Precision = "float32",
         checkpointing: Checkpointing | None = None,
         quiet: bool = False,
     ) -> None:
@@ -136,6 +138,7 @@ class Loop:
         self.epochs, self.hooks, self.label = epochs, hooks, label
         self.early_stopping, self.checkpointing = early_stopping, checkpointing
         self.cosine, self.clip_norm, self.quiet = cosine, clip_norm, quiet
+        self.precision = precision
         self.base_rates = [
             [float(group["lr"]) for group in optimizer.param_groups] for optimizer in optimizers
         ]
@@ -213,7 +216,13 @@ class Loop:
     def _plain_update(self, objective: Objective, batch: Batch) -> Tensor:
         """Loss, gradients and one step of each optimizer."""
         mine = batch if self.world == 1 else batch.of_rank(self.rank, self.world)
-        loss = objective(self.model, mine, len(batch.users))
+        with torch.autocast(
+            self.sampler.device.type,
+            torch.bfloat16,
+            enabled=self.precision == "bfloat16",
+            cache_enabled=False,  # a recorded step has to cast weights anew in every replay
+        ):
+            loss = objective(self.model, mine, len(batch.users))
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]

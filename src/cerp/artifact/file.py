@@ -23,6 +23,7 @@ from cerp.artifact.quantize import VALUES_CODECS, ValuesCodec, finite, to_half
 from cerp.artifact.tensors import TensorReader, Tensors, prefixed
 from cerp.data.ids import Ids
 from cerp.errors import ConfigError, DataError, FileFormatError, MalformedFileError
+from cerp.files import write_bytes
 
 FREE_ENTITIES = 2**20
 ENTITIES_PER_BYTE = 64
@@ -142,20 +143,8 @@ def decode(data: Buffer) -> ShippedModel:
 
 def write(path: Path | str, model: ShippedModel, encoding: Encoding) -> int:
     """Write a model, whole or not at all; the size of the file."""
-    path = Path(path)
     data = encode(model, encoding)
-    scratch = path.with_name(f".{path.name}.writing")
-    try:
-        with scratch.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(path)
-    except OSError as error:
-        scratch.unlink(missing_ok=True)
-        raise DataError(
-            f"cannot write {path}: {error}; choose another place, or free some space"
-        ) from error
+    write_bytes(Path(path), data)
     return len(data)
 
 

@@ -76,7 +76,6 @@ def compare(
       cerp compare gowalla --merge machine-1 --merge machine-2 -o merged
     """
     with needs_torch("Comparing"):
-        from cerp.checkpoint import write_text
         from cerp.comparison.display import display
         from cerp.comparison.jobs import plan
         from cerp.comparison.rendering import to_html, to_markdown
@@ -84,6 +83,7 @@ def compare(
         from cerp.comparison.running import run
         from cerp.comparison.tables import report
         from cerp.comparison.variants import chosen_names, nested, read_tuned
+        from cerp.files import write_text
     given = {"dim": dim, "train.epochs": epochs, "prune.epochs": prune_epochs}
     tuned = {
         (found.method, found.backbone): found.settings for found in map(read_tuned, settings or [])

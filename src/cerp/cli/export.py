@@ -100,7 +100,7 @@ def export(
     is_limited = limit != SizeLimit()
     best = _best(tried, values or (None if is_limited else "fp32"), graph or "edges")
     assert best.data is not None
-    from cerp.checkpoint import write_bytes
+    from cerp.files import write_bytes
 
     write_bytes(output, best.data)
     if as_json:

@@ -46,7 +46,10 @@ def train(
     backbone: Annotated[str, typer.Option(help="lightgcn, mlp or mf.")] = "lightgcn",
     method: Annotated[
         str,
-        typer.Option(help="cerp, full (no compression), or a rival such as ud, qr, pep, dhe."),
+        typer.Option(
+            help="autoemb, cerp, dhe, esapn, full (no compression), hash, magnitude, optembed, "
+            "pep, qr or ud."
+        ),
     ] = "cerp",
     preset_name: Annotated[
         Literal["default", "paper"],

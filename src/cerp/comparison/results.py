@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from cerp.checkpoint import write_bytes, write_text
 from cerp.comparison.jobs import Cell, Job
 from cerp.config import differences
 from cerp.errors import ConfigError, DataError
 from cerp.evaluation import Metrics
+from cerp.files import write_bytes, write_text
 
 METRICS = ("ndcg@10", "recall@10")
 """What is kept for each user."""

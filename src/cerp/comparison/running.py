@@ -10,7 +10,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from cerp.checkpoint import write_json
 from cerp.comparison.display import Display
 from cerp.comparison.jobs import Job
 from cerp.comparison.results import Results
@@ -18,6 +17,7 @@ from cerp.comparison.worker import DATA_FOLDER, JOB_FILE, LOG_FILE, JobFolder
 from cerp.config import differences
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
+from cerp.files import write_json
 
 LOOK_EVERY_SECONDS = 0.2
 WORKER = [sys.executable, "-m", "cerp.comparison.worker"]

@@ -29,11 +29,11 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from cerp._version import __version__
-from cerp.checkpoint import write_json
 from cerp.comparison.variants import Range, Space, config_of, nested, variant
 from cerp.config import RunOptions, differences
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, TrainingError
+from cerp.files import write_json
 from cerp.fitting import fit_all
 
 GRID: dict[str, tuple[float, ...]] = {

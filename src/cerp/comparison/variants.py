@@ -55,7 +55,7 @@ VARIANTS: dict[str, Variant] = {name: Variant(name) for name in METHODS} | {
     "cerp-shuffled": Variant("cerp", {"ordering": "shuffled"}, _CERP),
     "dhe-honest": Variant("dhe", {"method_options": {"accounting": "honest"}}),
     "magnitude": Variant("magnitude", space=_PRUNING),
-    "magnitude-codebooks": Variant("cerp", {"prune": {"mode": "magnitude"}}, _PRUNING),
+    "magnitude-codebooks": Variant("magnitude", {"method_options": {"of": "codebooks"}}, _PRUNING),
     "pep": Variant("pep", space=_PRUNING),
     # Like CERP, QR shares rows between neighbours: raw ids would leak here too.
     "qr": Variant("qr", {"ordering": "shuffled"}, _QR),

@@ -39,11 +39,7 @@ class Esapn(Method):
 
     Options: ``sizes``, of which those up to the dimension are used;
     ``policy_learning_rate``, by Adam without decay; ``history``, how many
-    earlier losses of an entity a reward is measured against; ``policy_share``
-    of the search's epochs before sizes begin to grow.
-
-    Where we differ: in the original nothing waits for the policy. Under a hard
-    limit, what an untrained policy grants is gone for good.
+    earlier losses of an entity a reward is measured against.
     """
 
     is_parallel = False
@@ -53,13 +49,9 @@ class Esapn(Method):
         sizes: Sequence[int] = SIZES,
         policy_learning_rate: float = 1e-4,
         history: int = 5,
-        policy_share: float = 1 / 3,
     ) -> None:
         if history < 1:
             raise ConfigError(f"history must hold at least 1 loss, got {history}")
-        if not 0 <= policy_share < 1:
-            raise ConfigError(f"policy_share must be in [0, 1), got {policy_share}")
-        self._policy_share = policy_share
         self._sizes, self._history = tuple(sizes), history
         self._rate = check_rate("policy_learning_rate", policy_learning_rate)
 
@@ -82,7 +74,6 @@ class Esapn(Method):
             ValidationBatches(context, config.prune),
             context.limits,
             rate=self._rate,
-            first_growth=int(self._policy_share * config.prune.epochs),
             seed=config.seed + 3,
         )
         optimizer = weight_optimizer(config.prune, list(model.parameters()))
@@ -114,12 +105,10 @@ class _GrowingObjective(Objective):
     """Users and positive items grow; the usual loss; and it is noted for both."""
 
     hooks: _Search
-    grows: bool
 
     def __call__(self, model: Recommender, batch: Batch, global_size: int) -> Tensor:
         users, items = batch.users, batch.positives + model.backbone.num_users
-        if self.grows:
-            self.hooks.grow(torch.unique(torch.cat([users, items])))
+        self.hooks.grow(torch.unique(torch.cat([users, items])))
         scores = model(batch).scores
         self.hooks.history.append(EntityLosses.of(users, items, ranking_losses(scores.detach())))
         return bpr(scores) / global_size
@@ -135,21 +124,20 @@ class _Search(StageHooks):
         limits: Sequence[int],
         *,
         rate: float,
-        first_growth: int,
         seed: int,
     ) -> None:
         assert isinstance(model.embedding, GrowingEmbedding)
         self.model, self.embedding, self.seed = model, model.embedding, seed
         self.policy, self.history, self.batches = policy, history, batches
         self.saved = nn.ModuleDict({"policy": policy, "history": history})
-        self.first_growth, self.limits = first_growth, sorted(set(limits))
+        self.limits = sorted(set(limits))
         self.levels: dict[int, Tensor] = {}
         """By limit, once it is used up."""
         optimizer = adam(list(policy.parameters()), learning_rate=rate)
         self.side_step = SideStep(self._policy_loss, optimizer)
 
     def objective(self, epoch: int) -> Objective:
-        return _GrowingObjective(hooks=self, grows=epoch >= self.first_growth)
+        return _GrowingObjective(hooks=self)
 
     def grow(self, ids: Tensor) -> None:
         """Enlarge whom the policy wants to; keep the levels for limits that this passes."""

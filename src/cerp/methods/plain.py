@@ -72,6 +72,8 @@ class Dhe(Fitted):
     """A network on hash codes; ``accounting``: paper or honest."""
 
     embedding_class = DeepHashEmbedding
+    # Each process would normalise by the entities of its own part of the batch.
+    is_parallel = False
 
 
 class Hash(Fitted):
