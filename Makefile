@@ -19,8 +19,10 @@ demo: $(INSTALLED)
 	$(BIN)/cerp evaluate popularity demo/ud demo/cerp demo/full --data synthetic -k 10
 	$(BIN)/cerp export demo/cerp --data synthetic --budget 95% --values int8 -o demo/model.cerp
 	$(BIN)/cerp inspect demo/model.cerp
+	$(BIN)/cerp report demo/cerp demo/ud demo/full --data synthetic -o demo/report.html
 	@echo
-	@echo "Look at it in a browser:  $(BIN)/cerp serve demo/model.cerp"
+	@echo "The report:               demo/report.html"
+	@echo "The model in a browser:   $(BIN)/cerp serve demo/model.cerp"
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

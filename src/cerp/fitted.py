@@ -12,11 +12,18 @@ from cerp.artifact import Encoding, decode
 from cerp.config import Config
 from cerp.data.ids import Id
 from cerp.data.splits import Splits
-from cerp.evaluation import CONVENTIONS, Metrics
+from cerp.evaluation import Metrics
 from cerp.files import write_bytes
 from cerp.recommender import Recommender
 from cerp.runtime import Recommendation, Runtime
 from cerp.shipping import Graph, SizeLimit, ship, within
+
+
+CONVENTIONS_IN_BRIEF = (
+    "full ranking; training items masked (at test time validation items too); items unseen in "
+    "training kept; ties by item order; NDCG's ideal cut at min(k, |truth|)"
+)
+"""What a file says of how its figures came about; `cerp.evaluation.CONVENTIONS` says it all."""
 
 
 @dataclass(eq=False)
@@ -87,7 +94,7 @@ class FittedModel:
             "seed": config.seed,
             "fingerprint": self.splits.fingerprint,
             "library": __version__,
-            "conventions": CONVENTIONS,
+            "conventions": CONVENTIONS_IN_BRIEF,
             "metrics": {
                 part: {name: found[name] for name in ("ndcg@10", "recall@10")}
                 for part, found in self.metrics.items()

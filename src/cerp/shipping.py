@@ -43,7 +43,7 @@ from cerp.recommender import Recommender
 
 Graph = Literal["edges", "tables"]
 BITS: dict[ValuesCodec, int] = {"fp32": 32, "fp16": 16, "int8": 8, "int4": 4}
-FACTS_BYTES = 3000
+FACTS_BYTES = 1200
 """Room for what a file says of its model: settings and figures."""
 CLOSE_ENOUGH = 0.002
 """How near to the largest possible number of values `largest_limit` comes."""

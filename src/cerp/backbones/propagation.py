@@ -43,6 +43,9 @@ class Graph(nn.Module):
     offsets: Tensor
     columns: Tensor
     values: Tensor
+    """Of each entry: 1/√(d_k d_n)."""
+    scale: Tensor
+    """(nodes, 1), 1/√d_k of each node; 0 where there are no edges."""
     entities: Tensor
     """Of each node."""
     nodes: Tensor
@@ -58,12 +61,13 @@ class Graph(nn.Module):
         edges = np.concatenate([user * self.num_nodes + item, item * self.num_nodes + user])
         rows, columns = np.divmod(np.sort(edges), self.num_nodes)
         degree = np.bincount(rows, minlength=self.num_nodes)
-        values = 1 / np.sqrt(degree[rows] * degree[columns])
+        scale = np.where(degree > 0, 1 / np.sqrt(np.maximum(degree, 1)), 0.0)
         index = np.int32 if len(columns) <= np.iinfo(np.int32).max else np.int64
         for name, array in (
             ("offsets", np.concatenate([[0], np.cumsum(degree)]).astype(index)),
             ("columns", columns.astype(index)),
-            ("values", values.astype(np.float32)),
+            ("values", (scale[rows] * scale[columns]).astype(np.float32)),
+            ("scale", scale[:, None].astype(np.float32)),
             ("entities", entities),
             ("nodes", nodes),
         ):
@@ -95,11 +99,29 @@ class Graph(nn.Module):
 
         The block has a row for each node.
         """
+        by_rule = self._sum_with_weights if block.is_cuda else self._sum_with_scales
+        return by_rule(block, layers)
+
+    def _sum_with_weights(self, block: Tensor, layers: int) -> Tensor:
+        """The rule as it stands: on GPUs product and addition are one."""
         adjacency = Csr(self.offsets, self.columns, self.values)
         result = block
         for _ in range(layers):
             result = adjacency.times_plus(result, block)
         return result
+
+    def _sum_with_scales(self, block: Tensor, layers: int) -> Tensor:
+        """The rule for v = D^(-1/2) y, which is v ← D^(-1/2) block + D^(-1) A v.
+
+        On CPUs a product with A, all ones, takes three quarters of the time of
+        one with Â; and scaling rows while adding costs no more than adding.
+        """
+        neighbours = Csr(self.offsets, self.columns)
+        scale = self.scale.to(block.dtype)
+        start = result = block * scale
+        for _ in range(layers - 1):
+            result = neighbours.times_plus(result, start, scale.square())
+        return neighbours.times_plus(result, block, scale)
 
 
 class _PairScores(torch.autograd.Function):

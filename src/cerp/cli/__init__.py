@@ -20,6 +20,7 @@ from cerp.cli import (
     evaluate,
     export,
     inspect,
+    paper,
     recommend,
     report,
     serve,
@@ -45,6 +46,7 @@ app.command("inspect")(inspect.inspect)
 app.command("recommend")(recommend.recommend)
 app.command("serve")(serve.serve)
 app.command("report")(report.report)
+app.command("paper")(paper.paper)
 
 
 def _print_version(asked: bool) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from cerp.cli.options import AsJson, Seed, load_splits
 from cerp.cli.output import print_json, print_note
-from cerp.errors import DataError
+from cerp.files import write_bytes
 from cerp.report.findings import Findings, find
 from cerp.report.page import page
 from cerp.report.prose import what_is_not_shown, what_is_shown
@@ -53,15 +53,16 @@ def report(
     """
     splits = None if data is None else load_splits(data, seed=seed)
     found = find(read_runs(runs), splits)
-    text = page(found, title, data)
-    size = _write(output, text)
+    # The path of a run need not be UTF-8, but a page must be.
+    content = page(found, title, data, seed).encode("utf-8", "replace")
+    write_bytes(output, content)
     if as_json:
-        print_json({"report": str(output), "bytes": size, **_as_json(found)})
+        print_json({"report": str(output), "bytes": len(content), **_as_json(found)})
         return
     typer.echo(what_is_shown(found))
     for note in what_is_not_shown(found):
         typer.echo(f"- {note}")
-    print_note("saved", f"{output} ({size:,} bytes)")
+    print_note("saved", f"{output} ({len(content):,} bytes)")
 
 
 def _as_json(found: Findings) -> dict[str, Any]:
@@ -72,19 +73,3 @@ def _as_json(found: Findings) -> dict[str, Any]:
         "not_shown": what_is_not_shown(found),
         "models": {model.label: model.summary for model in found.models},
     }
-
-
-def _write(path: Path, text: str) -> int:
-    """Write under a temporary name and rename; the bytes it takes."""
-    scratch = path.with_name(f".{path.name}.writing")
-    # A path that is not UTF-8 must not cost the report.
-    content = text.encode("utf-8", "replace")
-    try:
-        scratch.write_bytes(content)
-        scratch.replace(path)
-    except OSError as error:
-        scratch.unlink(missing_ok=True)
-        raise DataError(
-            f"cannot write {path}: {error.strerror}; choose another place with -o"
-        ) from error
-    return len(content)

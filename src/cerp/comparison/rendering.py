@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 from cerp.comparison.tables import Report, Section
@@ -25,7 +26,7 @@ def to_markdown(report: Report) -> str:
     """Tables whose columns align in plain text too."""
     parts = [f"# {report.title}"]
     for section in report.sections:
-        parts += [f"## {section.title}", _markdown_table(section)]
+        parts += [f"## {section.title}", markdown_table(section.header, section.rows)]
         parts += [_markdown_notes(section.notes)] if section.notes else []
     parts += ["## Notes", _markdown_notes(report.notes)]
     return "\n\n".join(parts) + "\n"
@@ -48,9 +49,9 @@ def to_html(report: Report) -> str:
 """
 
 
-def _markdown_table(section: Section) -> str:
-    cells = [section.header, *section.rows]
-    escaped = [[cell.replace("|", "\\|") for cell in row] for row in cells]
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The first column to the left, the others to the right."""
+    escaped = [[cell.replace("|", "\\|") for cell in row] for row in [header, *rows]]
     widths = [max(map(len, column)) for column in zip(*escaped, strict=True)]
     lines = [
         " | ".join(

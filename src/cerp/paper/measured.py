@@ -1,0 +1,78 @@
+"""What the JSON files of a results folder hold, to be looked up by method, data and budget."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from cerp.comparison.statistics import spread
+from cerp.paper.published import Row
+
+MISSING = "missing"
+
+
+class Measured:
+    """The rows of method tables; where these have none, what was measured before them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        of_recipes = {
+            (_key(row), row["accounting"], row["seed"]): row
+            for name in ("other-data", "table2")
+            for path in sorted(folder.glob(f"*/{name}.json"))
+            for row in json.loads(path.read_text(encoding="utf-8"))
+        }
+        known = list(of_recipes.values())
+        self.rows = known + _earlier_rows(self.read("training.json"), known)
+
+    def scores(self, **wanted: Any) -> list[float]:
+        """NDCG@10 of every seed of the rows with these values."""
+        return [row["ndcg10"] for row in self.rows if wanted.items() <= row.items()]
+
+    def shown(self, **wanted: Any) -> str:
+        """The mean of `scores`, with its deviation."""
+        return spread(found) if (found := self.scores(**wanted)) else MISSING
+
+    def read(self, *path: str) -> Any:
+        """A JSON file of the folder; None where there is none."""
+        file = self.folder.joinpath(*path)
+        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+
+    def status(self, dataset: str, recipe: str) -> str:
+        """How far a recipe is."""
+        record = self.read(dataset, f"{recipe}-runs.json")
+        if record is None:
+            return MISSING
+        found, missing = len(record["found"]), len(record["missing"])
+        link = f"../results/{dataset}/{recipe}.md"
+        state = f"{found} of {found + missing} cells" if missing else "complete"
+        return f"[{state}]({link})"
+
+
+def _earlier_rows(training: Any, known: Sequence[Row]) -> list[Row]:
+    """What was measured before there were recipes, where these have nothing yet."""
+    rows = [_earlier_row(row) for row in (training or {"rows": []})["rows"]]
+    measured = {_key(row) for row in known}
+    return [row for row in rows if row is not None and _key(row) not in measured]
+
+
+def _earlier_row(row: dict[str, Any]) -> Row | None:
+    if row["run"].endswith("alone"):  # the same setting as another run there
+        return None
+    is_full = row["method"] == "full"
+    return {
+        "method": row["method"],
+        "dataset": row["dataset"],
+        "backbone": row["backbone"],
+        "sparsity": 0.0 if is_full else int(row["budget"].rstrip("%")),
+        "preset": "paper" if row["run"].startswith("paper") else "default",
+        "ordering": None if is_full else row["config"]["ordering"],
+        "ndcg10": row["test_ndcg10"],
+    }
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    names: Iterable[str] = ("method", "dataset", "backbone", "sparsity", "preset", "ordering")
+    return tuple(row[name] for name in names)

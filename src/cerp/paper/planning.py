@@ -1,0 +1,117 @@
+"""From a recipe to the jobs of a comparison.
+
+A job is called after what decides its result, a digest of its settings among
+it. So recipes that need the same run share it, and a changed recipe never finds
+the results of the old one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cerp import methods
+from cerp.candidates import FULL
+from cerp.comparison.jobs import Job
+from cerp.comparison.variants import POPULARITY, nested, variant
+from cerp.errors import ConfigError
+from cerp.paper.published import bucket_count
+from cerp.paper.recipe import Recipe, Run
+from cerp.presets import preset
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A job, and the run of the recipe that it belongs to."""
+
+    run: Run
+    job: Job
+
+    @property
+    def ordering(self) -> str | None:
+        """The order of ids, where the method's vectors depend on it."""
+        config = self.job.config
+        if config is None or not methods.method(config.method, config.method_options).is_ordered:
+            return None
+        return config.ordering
+
+
+def plan(recipe: Recipe, dataset: str, seeds: int | None = None) -> list[Planned]:
+    """Every job of a recipe, the first seed of everything first; ``seeds`` goes over its own."""
+    if seeds is not None and seeds < 1:
+        raise ConfigError(f"a recipe needs at least 1 seed, got {seeds}")
+    numbers = [seeds or run.seeds for run in recipe.runs]
+    found: dict[str, Planned] = {}
+    for seed in range(max(numbers, default=0)):
+        for backbone in recipe.backbones:
+            for run, number in zip(recipe.runs, numbers, strict=True):
+                if seed < number:
+                    job = _job(recipe, run, dataset, backbone, seed)
+                    found.setdefault(job.name, Planned(run, job))
+    return list(found.values())
+
+
+def restricted(
+    planned: Sequence[Planned],
+    *,
+    methods: Sequence[str] = (),
+    backbones: Sequence[str] = (),
+    budgets: Sequence[str] = (),
+) -> list[Planned]:
+    """The part of a plan with these methods, backbones and budgets; empty ones mean all."""
+    _refuse_unknown("method", methods, [one.run.method for one in planned])
+    _refuse_unknown("backbone", backbones, [one.job.backbone for one in planned])
+    _refuse_unknown("budget", budgets, [budget for one in planned for budget in one.job.budgets])
+    kept = [
+        replace(one, job=replace(one.job, budgets=_among(one.job.budgets, budgets)))
+        for one in planned
+        if (not methods or one.run.method in methods)
+        and (not backbones or one.job.backbone in (*backbones, None))
+    ]
+    return [one for one in kept if one.job.budgets]
+
+
+def _job(recipe: Recipe, run: Run, dataset: str, backbone: str, seed: int) -> Job:
+    if run.method == POPULARITY:
+        return Job(POPULARITY, None, 0, (None,))
+    method = variant(run.method).method
+    settings: list[dict[str, Any]] = []
+    if run.preset == "paper":
+        settings += [preset("paper", backbone, method).to_dict()]
+        settings += [{"buckets": bucket_count(dataset)}]  # elsewhere by the rule
+    settings += [recipe.settings, run.settings]
+    if recipe.setting is not None:
+        settings += [nested({recipe.setting: run.value})]
+    budgets = (FULL,) if method == FULL else recipe.budgets
+    # Each budget is pruned for itself: its result must not depend on which others are asked for.
+    job = Job(
+        run.method,
+        backbone,
+        seed,
+        budgets,
+        tuple(entries for entries in settings if entries),
+        variant=run.method,
+        shares_search=False,
+    )
+    return replace(job, method=f"{run.method}-{run.preset}-{_digest(job)}")
+
+
+def _digest(job: Job) -> str:
+    assert job.config is not None
+    kept = {name: value for name, value in job.config.to_dict().items() if name != "seed"}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _among(budgets: tuple[str | None, ...], wanted: Sequence[str]) -> tuple[str | None, ...]:
+    """The wanted budgets; what has none of its own, such as the full size, always stays."""
+    return tuple(budget for budget in budgets if not wanted or budget in (*wanted, FULL, None))
+
+
+def _refuse_unknown(what: str, asked: Sequence[str], known: Sequence[str | None]) -> None:
+    names = [name for name in dict.fromkeys(known) if name is not None]
+    for name in asked:
+        if name not in names:
+            raise ConfigError(f"the recipe has no {what} {name!r}; it has {', '.join(names)}")

@@ -1,0 +1,116 @@
+"""Recipes: what to run for a table or figure, as TOML files in ``recipes/``."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field, fields
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from cerp.errors import ConfigError
+from cerp.presets import PresetName
+
+Kind = Literal["statistics", "methods", "ablation", "sensitivity", "heatmap"]
+"""What is made of the results."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One line of a table or one point of a figure: a method under one setting."""
+
+    method: str
+    """As `cerp.comparison.variants` calls it."""
+    preset: PresetName = "default"
+    seeds: int = 1
+    variant: str | None = None
+    """What tells it from the others of an ablation or a heat map."""
+    value: str | float | None = None
+    """Of the recipe's ``setting``, in a sensitivity."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Entries of `Config` that differ from the preset, nested as in ``Config.to_dict``."""
+
+    def __post_init__(self) -> None:
+        if self.preset not in get_args(PresetName):
+            known = ", ".join(get_args(PresetName))
+            raise ConfigError(f"there is no preset {self.preset!r}; choose one of {known}")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What to run, and what to make of it."""
+
+    name: str
+    title: str
+    kind: Kind
+    about: str = ""
+    """What to know when reading the result."""
+    budgets: tuple[str, ...] = ()
+    backbones: tuple[str, ...] = ()
+    runs: tuple[Run, ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
+    """For all runs; those of a run go over them."""
+    setting: str | None = None
+    """What a sensitivity varies, such as ``prune.gamma``."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            known = ", ".join(get_args(Kind))
+            raise ConfigError(f"recipe {self.name}: kind is {self.kind!r}; choose one of {known}")
+        if self.kind != "statistics" and not (self.budgets and self.backbones and self.runs):
+            raise ConfigError(
+                f"recipe {self.name} trains nothing: it needs budgets, backbones and [[run]]s"
+            )
+        if (self.kind == "sensitivity") != (self.setting is not None):
+            raise ConfigError(
+                f"recipe {self.name}: a sensitivity, and nothing else, names a setting and values"
+            )
+
+
+def recipe_names() -> list[str]:
+    """The recipes that come with cerp."""
+    return sorted(entry.name.removesuffix(".toml") for entry in _folder().iterdir())
+
+
+def read_recipe(name: str) -> Recipe:
+    """A recipe by name, or from a TOML file of the caller's own."""
+    path = _folder() / f"{name}.toml"
+    if name.endswith(".toml"):
+        path = Path(name)
+    elif name not in recipe_names():
+        raise ConfigError(
+            f"there is no recipe {name!r}; choose one of {', '.join(recipe_names())}, "
+            "or give a .toml file"
+        )
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} is not a readable recipe: {error}") from None
+    return _recipe(path.stem, values)
+
+
+def _recipe(name: str, values: dict[str, Any]) -> Recipe:
+    """``[[run]]`` tables become runs; with ``values``, one for each value of the setting."""
+    entries, choices = values.pop("run", []), values.pop("values", None)
+    _refuse_unknown(name, values, Recipe)
+    values |= {key: tuple(values.get(key, ())) for key in ("budgets", "backbones")}
+    for entry in entries:
+        _refuse_unknown(name, entry, Run)
+    if choices is not None:
+        entries = [{**entry, "value": choice} for entry in entries for choice in choices]
+    try:
+        return Recipe(name=name, runs=tuple(Run(**entry) for entry in entries), **values)
+    except TypeError as error:
+        raise ConfigError(f"recipe {name} is incomplete: {error}") from None
+
+
+def _refuse_unknown(name: str, values: dict[str, Any], kind: type[Recipe | Run]) -> None:
+    known = {entry.name for entry in fields(kind)}
+    if unknown := sorted(values.keys() - known):
+        raise ConfigError(
+            f"recipe {name} has no entry {unknown[0]!r}; there are: {', '.join(sorted(known))}"
+        )
+
+
+def _folder() -> Path:
+    return Path(str(files("cerp.paper"))) / "recipes"

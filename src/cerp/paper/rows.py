@@ -1,0 +1,96 @@
+"""Rows: a record's figures, flat, with the keys of the paper's tables in published.json."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cerp.paper.published import Row
+from cerp.paper.recipe import Recipe
+from cerp.paper.record import Found, Record
+
+
+def rows(recipe: Recipe, record: Record) -> list[Row]:
+    """One for each cell that was run, as ``<recipe>.json`` has them."""
+    if recipe.kind == "statistics":
+        return [{"dataset": record.dataset, **record.data}]
+    return [
+        {**_OWN_KEYS[recipe.kind](recipe, entry), **_shared_keys(entry, record.dataset)}
+        for entry in record.found
+    ]
+
+
+def percent_of(budget: str) -> float | None:
+    """99 of ``99%``; None of a budget in values or bytes."""
+    if not budget.endswith("%"):
+        return None
+    percent = float(budget.rstrip("%"))
+    return int(percent) if percent.is_integer() else percent
+
+
+def target_sparsity(entry: Found) -> float:
+    """The percent that was aimed at, such as 99; without such an aim, the achieved one."""
+    if entry.budget is not None and (percent := percent_of(entry.budget)) is not None:
+        return percent
+    # Popularity stores no embedding at all.
+    achieved = 1.0 if entry.result.sparsity is None else entry.result.sparsity
+    return round(100 * achieved, 2)
+
+
+def accounting(entry: Found) -> str:
+    """``honest``: every stored value is within the limit; ``paper``: only those it counts are."""
+    limit, stored = entry.result.limit, entry.result.stored_count
+    is_honest = limit is None or stored is None or stored <= limit
+    return "honest" if is_honest else "paper"
+
+
+def _shared_keys(entry: Found, dataset: str) -> Row:
+    result = entry.result
+    return {
+        "dataset": dataset,
+        "backbone": result.backbone,
+        "sparsity": target_sparsity(entry),
+        "avg_dim": result.avg_dim or 0.0,
+        "ndcg10": result.ndcg10,
+        "recall10": result.recall10,
+        "seed": result.seed,
+        "nnz": result.nnz or 0,
+        "bytes": result.embedding_bytes,
+        "preset": entry.run.preset,
+        "ordering": entry.ordering,
+        "accounting": accounting(entry),
+        "seconds": result.seconds,
+    }
+
+
+def _of_methods(recipe: Recipe, entry: Found) -> Row:
+    return {"method": entry.run.method}
+
+
+def _of_ablation(recipe: Recipe, entry: Found) -> Row:
+    return {"variant": entry.run.variant, **_pruning(entry)}
+
+
+def _of_sensitivity(recipe: Recipe, entry: Found) -> Row:
+    return {"setting": recipe.setting, "value": entry.run.value, **_pruning(entry)}
+
+
+def _of_heatmap(recipe: Recipe, entry: Found) -> Row:
+    return {**_of_ablation(recipe, entry), **(entry.pattern or {})}
+
+
+def _pruning(entry: Found) -> Row:
+    """Overlap and how pruning went; ``stalls_at`` is the percent where it did not get on."""
+    search = entry.result.search or {}
+    return {
+        "overlap_pct": 100 * (entry.result.overlap or 0.0),
+        "pruning_epochs": search["epoch"],
+        "stalls_at": None if search["reached"] else 100 * search["reached_sparsity"],
+    }
+
+
+_OWN_KEYS: dict[str, Callable[[Recipe, Found], Row]] = {
+    "methods": _of_methods,
+    "ablation": _of_ablation,
+    "sensitivity": _of_sensitivity,
+    "heatmap": _of_heatmap,
+}

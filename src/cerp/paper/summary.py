@@ -1,0 +1,121 @@
+"""docs/results.md: what agrees with the paper, what does not, and why.
+
+    python -m cerp.paper.summary results docs/results.md
+
+Every figure on the page is read from a JSON file in the results folder when the
+page is built; one that is not there is called missing.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from cerp.comparison.rendering import markdown_table
+from cerp.files import write_text
+from cerp.paper.findings import BACKBONES, BUDGETS, CERP, findings, printed
+from cerp.paper.measured import Measured
+from cerp.paper.recipe import recipe_names
+
+WANTED = {
+    "gowalla": [name for name in recipe_names() if name != "other-data"],
+    "yelp2020": [name for name in recipe_names() if name != "other-data"],
+    "ml-1m": ["table1", "other-data"],
+    "lastfm": ["table1", "other-data"],
+    "amazon-beauty": ["table1", "other-data"],
+}
+"""What is to be measured, by data set."""
+OTHERS: dict[str, dict[str, Any]] = {
+    "ud": {},
+    "qr": {"ordering": "shuffled"},
+    "pep": {},
+    "hash": {},
+    "magnitude": {},
+    "dhe": {"accounting": "honest"},
+    "autoemb": {},
+    "esapn": {},
+    "optembed": {},
+}
+"""Methods, and which of several rows of theirs to show."""
+
+
+def summary(folder: Path) -> str:
+    """The page."""
+    measured = Measured(folder)
+    parts = [
+        "# Results",
+        "Built by `python -m cerp.paper.summary results docs/results.md` from the JSON files in "
+        "`results/`; nothing here was typed by hand but the explanations. `cerp paper NAME` "
+        "measures what is missing and goes on where it was. All figures are test NDCG@10 with the "
+        "conventions of `cerp.evaluation`, mean ± deviation over seeds.",
+        "## What has been measured",
+        _status_table(measured),
+        "Yelp2020 runs by the same commands where its file can be had; its training part cannot "
+        "be had here. `results/yelp_shape.json` has time and memory on made-up data of its shape.",
+        *_gowalla_parts(measured),
+        "## On other data, LightGCN, 99%",
+        _other_data_table(measured),
+        "## What agrees, what does not, and why",
+        "\n".join(f"- {finding}" for finding in findings(measured)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _status_table(measured: Measured) -> str:
+    rows = [
+        (recipe, *(_status(measured, dataset, recipe) for dataset in WANTED))
+        for recipe in recipe_names()
+    ]
+    return markdown_table(("recipe", *WANTED), rows)
+
+
+def _status(measured: Measured, dataset: str, recipe: str) -> str:
+    return measured.status(dataset, recipe) if recipe in WANTED[dataset] else "-"
+
+
+def _gowalla_parts(measured: Measured) -> list[str]:
+    parts = []
+    for backbone in BACKBONES:
+        place = {"dataset": "gowalla", "backbone": backbone}
+        rows = [("paper's CERP", *(_printed(backbone, percent) for percent in BUDGETS))]
+        for name, wanted in CERP.items():
+            rows.append((name, *_by_budget(measured, method="cerp", **wanted, **place)))
+        for method, wanted in OTHERS.items():
+            rows.append((method, *_by_budget(measured, method=method, **wanted, **place)))
+        full = measured.shown(method="full", **place)
+        popularity = measured.shown(method="popularity", dataset="gowalla")
+        table = markdown_table(("Gowalla", *(f"{percent}%" for percent in BUDGETS)), rows)
+        floor = f"Full size: {full}. Popularity: {popularity}."
+        parts += [f"## Gowalla, {backbone}", table, floor]
+    return parts
+
+
+def _by_budget(measured: Measured, **wanted: Any) -> tuple[str, ...]:
+    return tuple(measured.shown(sparsity=percent, **wanted) for percent in BUDGETS)
+
+
+def _other_data_table(measured: Measured) -> str:
+    names = [name for name in WANTED if "other-data" in WANTED[name]]
+    kinds: dict[str, dict[str, Any]] = {
+        "popularity": {"method": "popularity"},
+        "CERP": {"method": "cerp", "sparsity": 99, "ordering": "spectral"},
+        "CERP, shuffled ids": {"method": "cerp", "sparsity": 99, "ordering": "shuffled"},
+        "UD": {"method": "ud", "sparsity": 99},
+        "QR, shuffled ids": {"method": "qr", "sparsity": 99},
+        "full": {"method": "full"},
+    }
+    rows = [
+        (kind, *(measured.shown(dataset=name, **wanted) for name in names))
+        for kind, wanted in kinds.items()
+    ]
+    return markdown_table(("", *names), rows)
+
+
+def _printed(backbone: str, percent: int) -> str:
+    found = printed("cerp", backbone, percent)
+    return "-" if found is None else f"{found:.4f}"
+
+
+if __name__ == "__main__":
+    write_text(Path(sys.argv[2]), summary(Path(sys.argv[1])))

@@ -1,0 +1,431 @@
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+from typer.testing import Result as Outcome
+
+from cerp.artifact import Encoding, write
+from cerp.cli import app
+from cerp.comparison.results import Result
+from cerp.data.splits import Splits
+from cerp.data.synthetic import synthetic
+from cerp.errors import ConfigError, DataError
+from cerp.methods import METHODS
+from cerp.paper.figures import heatmap, sensitivity
+from cerp.paper.method_table import improvement
+from cerp.paper.planning import Planned, plan, restricted
+from cerp.paper.published import published_rows
+from cerp.paper.recipe import Recipe, Run, read_recipe, recipe_names
+from cerp.paper.record import Found, Interval, Missing, Record
+from cerp.paper.reproduce import pattern
+from cerp.paper.rows import rows
+from cerp.paper.tables import report
+from small_models import small_model
+
+TABLE2_KEYS = {"method", "dataset", "backbone", "sparsity", "avg_dim", "ndcg10", "recall10"}
+TABLE3_KEYS = {"variant", "dataset", "backbone", "sparsity", "avg_dim", "ndcg10", "overlap_pct"}
+OUR_KEYS = {"seed", "nnz", "bytes", "preset", "ordering", "accounting", "seconds"}
+DATA = {"users": 2, "items": 4, "interactions": 2, "density_pct": 25.0, "fingerprint": "f00d"}
+DATA |= {"train": 1, "valid": 0, "test": 1}
+
+
+def result(label: str = "cerp-a", seed: int = 0, ndcg10: float = 0.1, **values: object) -> Result:
+    """A made-up result of 99% with LightGCN; 100 values are allowed, and kept."""
+    shared = {"config": None, "fingerprint": "f00d", "version": "1", "device": "cpu"}
+    figures = {"limit": 100, "nnz": 100, "stored_count": 100, "sparsity": 0.99, "avg_dim": 2.0}
+    found = {"backbone": "lightgcn", "budget": "99%", "recall10": ndcg10 / 2, **figures, **values}
+    return Result(label, seed=seed, ndcg10=ndcg10, **shared, **found)  # type: ignore[arg-type]
+
+
+def searched(*, epoch: float = 15.0, reached: bool = True, sparsity: float = 0.99) -> dict:
+    return {"epoch": epoch, "reached": reached, "reached_sparsity": sparsity}
+
+
+def recipe(kind: str, *runs: Run, setting: str | None = None) -> Recipe:
+    return Recipe("made-up", "Made up", kind, "", ("99%",), ("lightgcn",), runs, {}, setting)
+
+
+# What the paper printed
+
+
+def test_the_paper_s_rows_are_complete_and_have_its_keys():
+    assert [len(published_rows(f"table{number}")) for number in (1, 2, 3)] == [2, 64, 48]
+    assert {frozenset(row) for row in published_rows("table2")} == {frozenset(TABLE2_KEYS)}
+    stalls = [row["stalls_at"] for row in published_rows("table3") if "stalls_at" in row]
+    assert sorted(stalls) == [93.86, 93.86, 94.94, 94.94, 97.0, 97.43]
+    [row] = published_rows(
+        "table2", method="cerp", dataset="gowalla", backbone="lightgcn", sparsity=99
+    )
+    assert (row["avg_dim"], row["ndcg10"], row["recall10"]) == (17.99, 0.0831, 0.0816)
+
+
+# Recipes
+
+
+def test_table_2_has_all_methods_and_three_seeds_of_those_that_matter_most():
+    runs = read_recipe("table2").runs
+    assert {run.method for run in runs} == {"popularity", *METHODS}
+    assert [run.method for run in runs if run.seeds == 3] == ["cerp", "ud", "full"]
+
+
+def test_every_recipe_can_be_planned_for_every_data_set():
+    assert {"table1", "table2", "table3", "fig-heatmap", "fig-gamma"} < set(recipe_names())
+    for name in recipe_names():
+        for dataset in ("gowalla", "yelp2020", "ml-1m"):
+            planned = plan(read_recipe(name), dataset)
+            assert bool(planned) == (name != "table1")
+
+
+def test_a_setting_is_varied_over_its_values():
+    planned = plan(read_recipe("fig-gamma"), "gowalla")
+    gammas = [one.job.config.prune.gamma for one in planned if one.job.backbone == "mlp"]
+    assert gammas == [1e-4, 1e-3, 1e-2, 1e-1, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kind = 'chart'", "kind is 'chart'; choose one of statistics"),
+        ("kind = 'methods'", "trains nothing"),
+        ("kind = 'methods'\nbudgts = ['9%']", "no entry 'budgts'; there are: about, backbones"),
+        ("kind = 'methods'\n[[run]]\nsed = 1", "no entry 'sed'"),
+        ("kind = 'statistics'\nsetting = 'dim'", "a sensitivity, and nothing else"),
+        ("kind = methods", "not a readable recipe"),
+    ],
+)
+def test_a_recipe_that_makes_no_sense_is_refused_with_a_reason(
+    tmp_path: Path, text: str, message: str
+):
+    path = tmp_path / "own.toml"
+    path.write_text(f"title = 'Mine'\n{text}\n")
+    with pytest.raises(ConfigError, match=message):
+        read_recipe(str(path))
+
+
+def test_an_unknown_recipe_is_refused_with_those_that_there_are():
+    with pytest.raises(ConfigError, match="no recipe 'table4'; choose one of fig-buckets"):
+        read_recipe("table4")
+
+
+# Plans
+
+
+def named(planned: list[Planned], **wanted: object) -> set[str]:
+    return {
+        one.job.method
+        for one in planned
+        if wanted.items() <= (asdict(one.run) | one.__dict__).items()
+    }
+
+
+def test_recipes_share_the_runs_that_they_have_in_common():
+    gammas, buckets, ablation = (
+        plan(read_recipe(name), "gowalla") for name in ("fig-gamma", "fig-buckets", "table3")
+    )
+    default = named(gammas, value=1e-3)
+    assert (
+        default == named(buckets, value=5000) == named(ablation, variant="default", preset="paper")
+    )
+    assert not default & named(gammas, value=1e-2)
+
+
+def test_the_paper_s_buckets_are_those_of_the_data_set_and_elsewhere_the_rule_s():
+    table = read_recipe("fig-gamma")
+    found = {name: plan(table, name)[0].job.config for name in ("gowalla", "yelp2020", "ml-1m")}
+    assert {name: config.buckets for name, config in found.items()} == {
+        "gowalla": 5000,
+        "yelp2020": 8000,
+        "ml-1m": None,
+    }
+
+
+def test_the_budgets_of_a_job_are_trained_apart():
+    first = plan(read_recipe("table3"), "gowalla")[0].job
+    assert first.runs() == [("90%",), ("95%",), ("99%",)]
+
+
+def test_a_part_of_a_plan_is_chosen_by_method_backbone_and_budget():
+    planned = plan(read_recipe("table2"), "gowalla", seeds=1)
+    part = restricted(
+        planned, methods=["ud", "full", "popularity"], backbones=["mlp"], budgets=["95%"]
+    )
+    assert [(one.run.method, one.job.backbone, one.job.budgets) for one in part] == [
+        ("popularity", None, (None,)),
+        ("ud", "mlp", ("95%",)),
+        ("full", "mlp", ("full",)),
+    ]
+    with pytest.raises(ConfigError, match="has no budget '97%'; it has 90%, 95%, 99%"):
+        restricted(planned, budgets=["97%"])
+
+
+# Rows
+
+
+def test_rows_of_methods_have_the_paper_s_keys_and_ours():
+    full = result("full-a", budget="full", sparsity=0.0)
+    popularity = Result("popularity", None, None, 0, None, "f00d", "1", "cpu", ndcg10=0.03)
+    runs = [Run("cerp"), Run("full"), Run("popularity")]
+    found = [
+        Found(run, None, one) for run, one in zip(runs, (result(), full, popularity), strict=True)
+    ]
+    made = rows(recipe("methods", *runs), Record("made-up", "gowalla", DATA, found))
+    assert {frozenset(row) for row in made} == {frozenset(TABLE2_KEYS | OUR_KEYS)}
+    assert [row["sparsity"] for row in made] == [99, 0.0, 100.0]
+
+
+def test_rows_of_an_ablation_have_the_paper_s_keys_and_tell_how_pruning_went():
+    run = Run("cerp", variant="no_gamma_decay")
+    stalled = result(overlap=0.25, search=searched(epoch=50, reached=False, sparsity=0.9386))
+    record = Record("made-up", "gowalla", DATA, [Found(run, "native", stalled)])
+    [row] = rows(recipe("ablation", run), record)
+    assert row.keys() == TABLE3_KEYS | OUR_KEYS | {"recall10", "pruning_epochs", "stalls_at"}
+    assert (row["overlap_pct"], row["pruning_epochs"], row["ordering"]) == (25.0, 50, "native")
+    assert row["stalls_at"] == pytest.approx(93.86)
+
+
+def test_accounting_is_honest_where_every_stored_value_is_within_the_limit():
+    found = [Found(Run("dhe"), None, result(stored_count=stored)) for stored in (100, 101)]
+    made = rows(recipe("methods", Run("dhe")), Record("made-up", "gowalla", DATA, found))
+    assert [row["accounting"] for row in made] == ["honest", "paper"]
+
+
+# Tables
+
+
+def test_an_improvement_is_a_percentage_of_the_other():
+    assert improvement(0.0965, 0.0875) == pytest.approx(10.2857, abs=1e-4)
+    assert improvement(0.5, 1.0) == -50
+
+
+def methods_record() -> tuple[Recipe, Record]:
+    """CERP .10 and .12, UD .08, PEP not run."""
+    cerp, ud, pep = Run("cerp", seeds=2), Run("ud"), Run("pep")
+    found = [
+        Found(cerp, "spectral", result(seed=0, ndcg10=0.10)),
+        Found(cerp, "spectral", result(seed=1, ndcg10=0.12)),
+        Found(ud, None, result("ud-a", ndcg10=0.08, recall10=0.11)),
+    ]
+    missing = [Missing(pep, None, "lightgcn", "99%", 0, "not run yet")]
+    interval = Interval("ud-a", "lightgcn", "99%", (2, 1), 0.03, 0.01, 0.05)
+    return recipe("methods", cerp, ud, pep), Record(
+        "made-up", "gowalla", DATA, found, missing, [interval]
+    )
+
+
+def test_a_method_table_has_means_the_paper_s_figures_and_cerp_s_gain():
+    [section] = report(*methods_record()).sections
+    told = {row[0]: dict(zip(section.header, row, strict=True)) for row in section.rows}
+    cerp, ud = told["cerp (spectral ids)"], told["ud"]
+    assert (cerp["NDCG@10"], cerp["paper's NDCG@10"]) == ("0.1100 ± 0.0141", "0.0831")
+    assert (ud["paper's NDCG@10"], ud["CERP against it"]) == ("0.0416", "+37.5% (better)")
+
+
+def test_a_method_that_was_not_run_has_a_row_and_is_listed_as_missing():
+    shown = report(*methods_record())
+    told = {row[0]: row for row in shown.sections[0].rows}
+    assert told["pep"][5:8] == ("-", "-", "0 of 1")
+    assert "Missing: pep (default), not run yet: lightgcn 99% seed 0." in shown.notes
+
+
+def test_cerp_s_gain_over_the_best_other_is_given_as_measured_and_as_printed():
+    # Ours: .11 / .08 and .055 / .11; .0831 / .0575 and .0816 / .0540, as the paper prints it too.
+    [section] = report(*methods_record()).sections
+    assert section.notes == [
+        "CERP over the best other: NDCG@10 +37.5% (over ud), Recall@10 -50.0% (over ud).",
+        "In the paper: NDCG@10 +44.5% (over qr), Recall@10 +51.1% (over qr).",
+        "CERP's NDCG@10, 0.1100, is above the paper's, 0.0831.",
+    ]
+
+
+def test_an_ablation_says_whether_the_penalty_does_what_the_paper_says():
+    default, without = Run("cerp", variant="default"), Run("cerp", variant="no_penalty")
+    found = [
+        Found(default, None, result(avg_dim=18.5, overlap=0.01, search=searched())),
+        Found(without, None, result("cerp-b", avg_dim=17.0, overlap=0.03, search=searched())),
+    ]
+    record = Record("made-up", "gowalla", DATA, found)
+    [section] = report(recipe("ablation", default, without), record).sections
+    assert section.rows[0][:7] == ("default", "18.50", "0.1000", "1.00%", "15.0", "-", "1")
+    assert section.rows[0][7:] == ("17.99", "0.0831", "0.76%", "-")
+    assert section.notes == [
+        "The penalty changes the average dimension by +1.50 (as in the paper) and the overlap by "
+        "-2.00 points (as in the paper)."
+    ]
+
+
+def test_a_stall_is_shown_beside_the_paper_s():
+    run = Run("cerp", variant="no_gamma_decay")
+    stalled = result(overlap=0.0, search=searched(epoch=50, reached=False, sparsity=0.951))
+    record = Record("made-up", "gowalla", DATA, [Found(run, None, stalled)])
+    [section] = report(recipe("ablation", run), record).sections
+    told = dict(zip(section.header, section.rows[0], strict=True))
+    assert (told["pruning epochs"], told["stalls at"]) == ("50.0", "95.10%")
+    assert (told["paper's NDCG@10"], told["paper's stall"]) == ("-", "93.86%")
+
+
+# Figures
+
+
+def test_a_sensitivity_draws_every_seed_and_the_paper_s_line():
+    drawn = sensitivity("NDCG@10", [("a<b", [0.10, 0.12]), ("c", [0.2])], {"paper": 0.15})
+    root = ElementTree.fromstring(drawn)
+    circles = [entry for entry in root.iter() if entry.tag.endswith("circle")]
+    assert [circle.get("cx") for circle in circles] == ["170.0", "170.0", "390.0"]
+    texts = [entry.text for entry in root.iter() if entry.tag.endswith("text")]
+    assert {"a<b", "c", "paper: 0.1500"} <= set(texts)
+
+
+def test_a_heat_map_fills_the_entries_that_are_not_zero():
+    root = ElementTree.fromstring(heatmap("Ten", ["user 1", "item 2"], ["0110", "0001"]))
+    [path] = [entry for entry in root.iter() if entry.tag.endswith("path")]
+    corners = [part.split("h")[0] for part in path.get("d").split("M")[1:]]
+    assert corners == ["102,1", "108,1", "114,17"]
+
+
+def test_a_pattern_is_where_the_vectors_of_ten_entities_are_not_zero(tmp_path: Path):
+    model = small_model()
+    write(tmp_path / "model.cerp", model, Encoding())
+    found = pattern(tmp_path / "model.cerp")
+    vectors = model.embedding.vectors(model.positions, 65)
+    user = model.users.values.tolist().index(int(found["names"][0].removeprefix("user ")))
+    assert len(found["names"]) == len(found["nonzero"]) == 10
+    assert [bit == "1" for bit in found["nonzero"][0]] == (vectors[user] != 0).tolist()
+
+
+# Records
+
+
+def test_a_record_survives_its_file(tmp_path: Path):
+    _, record = methods_record()
+    record.write(tmp_path / "runs.json")
+    assert Record.read(tmp_path / "runs.json") == record
+
+
+def test_a_file_that_is_no_record_is_refused(tmp_path: Path):
+    (tmp_path / "runs.json").write_text("[]")
+    with pytest.raises(DataError, match="holds no record"):
+        Record.read(tmp_path / "runs.json")
+
+
+# The command
+
+TINY = """
+title = "A tiny table"
+kind = "{kind}"
+budgets = ["80%"]
+backbones = ["mf"]
+settings = {{dim = 8, train.epochs = 1, prune.epochs = 1, ordering = "degree"}}
+[[run]]
+method = "cerp"
+variant = "default"
+"""
+
+
+class Paper:
+    """`cerp paper` with recipes and data of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.out = folder, folder / "out" / "tiny"
+        self.splits().save(folder / "tiny")
+        (folder / "methods.toml").write_text(
+            TINY.format(kind="methods") + '[[run]]\nmethod = "popularity"\n'
+        )
+        (folder / "maps.toml").write_text(TINY.format(kind="heatmap"))
+
+    def splits(self, seed: int = 0) -> Splits:
+        return synthetic(60, 40, 600).split(seed=seed)
+
+    def run(self, name: str, *options: str) -> Outcome:
+        places = ["--runs", f"{self.folder}/runs", "-o", f"{self.folder}/out", "--device", "cpu"]
+        command = ["paper", f"{self.folder}/{name}.toml", "--data", f"{self.folder}/tiny"]
+        return CliRunner().invoke(app, [*command, *places, *options], catch_exceptions=False)
+
+    def rows(self, name: str) -> list[dict]:
+        return json.loads((self.out / f"{name}.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory: pytest.TempPathFactory) -> Paper:
+    """After three calls: nothing in time, then popularity alone, then the rest."""
+    made = Paper(tmp_path_factory.mktemp("paper"))
+    first = made.run("methods", "--time-limit", "0")
+    assert (first.exit_code, made.rows("methods")) == (0, [])
+    assert "Missing: popularity (default), not run yet: seed 0." in first.stdout
+    second = made.run("methods", "--methods", "popularity")
+    assert [row["method"] for row in made.rows("methods")] == ["popularity"]
+    assert "Missing: cerp (default, default), not run yet: mf 80% seed 0." in second.stdout
+    assert made.run("methods").exit_code == 0
+    return made
+
+
+def test_calls_add_up_to_the_whole_table(paper: Paper):
+    assert [row["method"] for row in paper.rows("methods")] == ["cerp", "popularity"]
+    record = Record.read(paper.out / "methods-runs.json")
+    assert (record.missing, record.data["fingerprint"]) == ([], paper.splits().fingerprint)
+    cerp = record.found[0].result
+    assert (cerp.config["dim"], cerp.device, cerp.nnz) == (8, "cpu", 160)
+    assert "Missing" not in (paper.out / "methods.md").read_text()
+
+
+def test_cerp_is_compared_with_every_other_by_paired_users(paper: Paper):
+    [interval] = Record.read(paper.out / "methods-runs.json").intervals
+    cerp, popularity = (row["ndcg10"] for row in paper.rows("methods"))
+    assert (interval.against, interval.seeds) == ("popularity", (1, 1))
+    assert interval.mean == pytest.approx(cerp - popularity)
+    assert interval.low <= interval.mean <= interval.high
+
+
+def test_a_recipe_finds_the_runs_of_another_and_looks_into_their_models(paper: Paper):
+    outcome = paper.run("maps")
+    assert "started" not in outcome.stderr
+    [row] = paper.rows("maps")
+    assert np.mean([bits.count("1") for bits in row["nonzero"]]) <= 8
+    assert ElementTree.fromstring((paper.out / "maps-1.svg").read_text()).tag.endswith("svg")
+
+
+def test_a_finished_table_outlives_the_folder_of_its_runs(paper: Paper, tmp_path: Path):
+    other = Paper(tmp_path)
+    shutil.copytree(paper.out, other.out)
+    outcome = other.run("methods")
+    assert "started" not in outcome.stderr
+    for name in ("methods.json", "methods.md", "methods.html", "methods-runs.json"):
+        assert (other.out / name).read_bytes() == (paper.out / name).read_bytes()
+
+
+def test_other_data_is_refused(paper: Paper, tmp_path: Path):
+    other = Paper(tmp_path)
+    shutil.copytree(paper.out, other.out)
+    shutil.rmtree(tmp_path / "tiny")
+    other.splits(seed=1).save(tmp_path / "tiny")
+    with pytest.raises(ConfigError, match="is of other data"):
+        other.run("methods")
+
+
+def test_the_page_needs_nothing_but_itself(paper: Paper):
+    page = (paper.out / "methods.html").read_text()
+    assert "<title>A tiny table (tiny)</title>" in page
+    assert not any(word in page for word in ("src=", "href=", "url("))
+
+
+def test_table_1_is_counted(paper: Paper):
+    places = ["--data", f"{paper.folder}/tiny", "-o", f"{paper.folder}/out", "--device", "cpu"]
+    outcome = CliRunner().invoke(app, ["paper", "table1", *places, "--json"])
+    [row] = json.loads(outcome.stdout)["rows"]
+    assert [row[key] for key in ("users", "items", "interactions")] == [60, 40, 600]
+    assert row["density_pct"] == 25.0  # 600 / (60 * 40)
+
+
+def test_gowalla_is_as_the_paper_counts_it(shared_data, tmp_path: Path):
+    places = ["--data", str(shared_data("gowalla")), "-o", str(tmp_path), "--device", "cpu"]
+    CliRunner().invoke(app, ["paper", "table1", *places])
+    [row] = json.loads((tmp_path / "gowalla" / "table1.json").read_text())
+    [printed] = published_rows("table1", dataset="gowalla")
+    assert all(row[key] == printed[key] for key in ("users", "items", "interactions"))
+    assert round(row["density_pct"], 3) == printed["density_pct"]
