@@ -47,6 +47,7 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/serving.py
 	$(BIN)/python benchmarks/http_load.py
 	$(BIN)/python benchmarks/fold_in.py
+	$(BIN)/python benchmarks/yelp_shape.py
 
 clean:
 	rm -rf $(VENV) demo .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,11 +14,15 @@ from typer.testing import Result as Outcome
 from cerp.artifact import Encoding, write
 from cerp.cli import app
 from cerp.comparison.results import Result
+from cerp.config import Config, RunOptions, TrainConfig
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError, DataError
+from cerp.fitting import fit_all
 from cerp.methods import METHODS
 from cerp.paper.figures import heatmap, sensitivity
+from cerp.paper.findings import findings
+from cerp.paper.measured import Measured
 from cerp.paper.method_table import improvement
 from cerp.paper.planning import Planned, plan, restricted
 from cerp.paper.published import published_rows
@@ -26,9 +30,11 @@ from cerp.paper.recipe import Recipe, Run, read_recipe, recipe_names
 from cerp.paper.record import Found, Interval, Missing, Record
 from cerp.paper.reproduce import pattern
 from cerp.paper.rows import rows
+from cerp.paper.summary import summary
 from cerp.paper.tables import report
 from small_models import small_model
 
+ROOT = Path(__file__).parents[1]
 TABLE2_KEYS = {"method", "dataset", "backbone", "sparsity", "avg_dim", "ndcg10", "recall10"}
 TABLE3_KEYS = {"variant", "dataset", "backbone", "sparsity", "avg_dim", "ndcg10", "overlap_pct"}
 OUR_KEYS = {"seed", "nnz", "bytes", "preset", "ordering", "accounting", "seconds"}
@@ -146,6 +152,14 @@ def test_the_paper_s_buckets_are_those_of_the_data_set_and_elsewhere_the_rule_s(
     }
 
 
+def test_a_job_s_name_changes_with_its_settings_but_not_with_its_seed():
+    first, again = plan(recipe("methods", Run("ud", seeds=2)), "gowalla")
+    [slower] = plan(
+        recipe("methods", Run("ud", settings={"train": {"learning_rate": 1e-4}})), "gowalla"
+    )
+    assert first.job.method == again.job.method != slower.job.method
+
+
 def test_the_budgets_of_a_job_are_trained_apart():
     first = plan(read_recipe("table3"), "gowalla")[0].job
     assert first.runs() == [("90%",), ("95%",), ("99%",)]
@@ -194,6 +208,21 @@ def test_accounting_is_honest_where_every_stored_value_is_within_the_limit():
     found = [Found(Run("dhe"), None, result(stored_count=stored)) for stored in (100, 101)]
     made = rows(recipe("methods", Run("dhe")), Record("made-up", "gowalla", DATA, found))
     assert [row["accounting"] for row in made] == ["honest", "paper"]
+
+
+def test_bytes_are_those_of_the_file_or_four_for_each_stored_value():
+    found = [Found(Run("dhe"), None, result(embedding_bytes=size)) for size in (450, None)]
+    made = rows(recipe("methods", Run("dhe")), Record("made-up", "gowalla", DATA, found))
+    assert [row["bytes"] for row in made] == [450, 400]
+
+
+@pytest.mark.parametrize(("method", "dimension"), [("qr", 16), ("hash", 16), ("ud", 4)])
+def test_shared_rows_have_all_their_dimensions_as_in_the_paper(method: str, dimension: int):
+    config = Config(method=method, backbone="mf", budgets=("75%",), dim=16, ordering="degree")
+    splits = synthetic(60, 40, 600).split(seed=0)
+    short = replace(config, train=TrainConfig(epochs=1))
+    [model] = fit_all(splits, short, RunOptions(quiet=True))
+    assert model.facts["avg_dim"] == dimension
 
 
 # Tables
@@ -399,6 +428,23 @@ def test_a_finished_table_outlives_the_folder_of_its_runs(paper: Paper, tmp_path
         assert (other.out / name).read_bytes() == (paper.out / name).read_bytes()
 
 
+def test_results_of_a_run_that_has_changed_do_not_count(paper: Paper, tmp_path: Path):
+    other = Paper(tmp_path)
+    shutil.copytree(paper.out, other.out)
+    changed = (tmp_path / "methods.toml").read_text().replace("dim = 8", "dim = 16")
+    (tmp_path / "methods.toml").write_text(changed)
+    outcome = other.run("methods", "--time-limit", "0")
+    assert "left out: 1 earlier results of runs with other settings" in outcome.stderr
+    assert [row["method"] for row in other.rows("methods")] == ["popularity"]
+
+
+def test_runs_of_another_machine_are_merged(paper: Paper, tmp_path: Path):
+    other = Paper(tmp_path)
+    outcome = other.run("methods", "--merge", f"{paper.folder}/runs")
+    assert "started" not in outcome.stderr
+    assert other.rows("methods") == paper.rows("methods")
+
+
 def test_other_data_is_refused(paper: Paper, tmp_path: Path):
     other = Paper(tmp_path)
     shutil.copytree(paper.out, other.out)
@@ -429,3 +475,57 @@ def test_gowalla_is_as_the_paper_counts_it(shared_data, tmp_path: Path):
     [printed] = published_rows("table1", dataset="gowalla")
     assert all(row[key] == printed[key] for key in ("users", "items", "interactions"))
     assert round(row["density_pct"], 3) == printed["density_pct"]
+
+
+# The page of results
+
+
+def test_docs_results_is_built_from_the_files_in_results():
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    assert page == summary(ROOT / "results"), (
+        "run: python -m cerp.paper.summary results docs/results.md"
+    )
+
+
+def test_without_any_figures_everything_is_missing(tmp_path: Path):
+    page = summary(tmp_path)
+    assert page.count("| CERP                       | missing | missing | missing |") == 2
+    assert "above it in 0, not above in 0, and 6 are missing" in page
+
+
+def made_up_results(folder: Path) -> Path:
+    """UD of two seeds at 99%, .05 and .07; CERP .02 on the MLP and .12 on LightGCN."""
+    cerp = {"method": "cerp", "preset": "default", "ordering": "spectral"}
+    ud = {"method": "ud", "preset": "default", "ordering": None, "backbone": "lightgcn"}
+    shared = {"dataset": "gowalla", "sparsity": 99, "accounting": "honest", "seed": 0}
+    table = [
+        {**shared, **ud, "ndcg10": 0.05},
+        {**shared, **ud, "ndcg10": 0.07, "seed": 1},
+        {**shared, **cerp, "backbone": "mlp", "ndcg10": 0.02},
+        {**shared, **cerp, "backbone": "lightgcn", "ndcg10": 0.12},
+    ]
+    (folder / "gowalla").mkdir()
+    (folder / "gowalla" / "table2.json").write_text(json.dumps(table))
+    return folder
+
+
+def test_findings_follow_from_the_figures(tmp_path: Path):
+    found = "\n".join(findings(Measured(made_up_results(tmp_path))))
+    # The paper's CERP at 99%: .0831 with LightGCN, .0298 with the MLP; its UD: .0416.
+    assert "above it in 1, not above in 1, and 4 are missing" in found
+    assert "**The paper's UD looks undertrained.**" in found
+    assert "here missing, missing, 0.0600 ± 0.0141." in found
+
+
+def test_earlier_figures_stand_in_until_a_recipe_has_its_own(tmp_path: Path):
+    config = {"ordering": "spectral"}
+    row = {"run": "default", "dataset": "gowalla", "backbone": "lightgcn", "method": "cerp"}
+    rows = [
+        {**row, "budget": budget, "test_ndcg10": 0.5, "pruning": {}, "config": config}
+        for budget in ("95%", "99%")
+    ]
+    (tmp_path / "training.json").write_text(json.dumps({"rows": rows}))
+    measured = Measured(made_up_results(tmp_path))
+    wanted = {"method": "cerp", "backbone": "lightgcn"}
+    assert measured.scores(sparsity=99, **wanted) == [0.12]
+    assert measured.scores(sparsity=95, **wanted) == [0.5]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,8 @@ from cerp.data.splits import PARTS, Part, Splits
 from cerp.distributed import rank
 from cerp.embeddings.base import Embedding
 from cerp.embeddings.cerp import CompositionalEmbedding
+from cerp.embeddings.hashed import HashedEmbedding
+from cerp.embeddings.qr import QuotientRemainderEmbedding
 from cerp.errors import ConfigError, DataError
 from cerp.evaluation import Metrics, evaluate
 from cerp.files import write_bytes, write_json
@@ -134,7 +137,7 @@ class _Run:
 
     def _result(self, models: list[FittedModel]) -> dict[str, Any]:
         # Native order may read the test set off the ids: its results say how much.
-        leak = id_leak(self.splits).summary() if self.config.ordering == "native" else None
+        leak = _leak_of(self.splits) if self.config.ordering == "native" else None
         return {
             "config": self.config.to_dict(),
             "fingerprint": self.splits.fingerprint,
@@ -307,6 +310,12 @@ class _Run:
         )
 
 
+@lru_cache(maxsize=1)
+def _leak_of(splits: Splits) -> dict[str, Any]:
+    """Kept, because runs of one process mostly have the same data: Gowalla takes 20 seconds."""
+    return id_leak(splits).summary()
+
+
 def _facts(
     embedding: Embedding, best: _Trained, found: dict[int, Found], seconds: float
 ) -> dict[str, Any]:
@@ -324,6 +333,8 @@ def _facts(
 
 
 def _shape_facts(embedding: Embedding) -> dict[str, Any]:
+    if isinstance(embedding, HashedEmbedding | QuotientRemainderEmbedding):
+        return {"avg_dim": float(embedding.embedding_dim), "overlap": None}  # shared, but whole
     if not isinstance(embedding, CompositionalEmbedding):
         return {"avg_dim": embedding.cost().paper / embedding.num_embeddings, "overlap": None}
     found = embedding.diagnostics()

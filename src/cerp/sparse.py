@@ -41,14 +41,11 @@ class Csr(NamedTuple):
         """``M · table``"""
         return self._vendor(table) @ table if table.is_cuda else self._bags(table)
 
-    def times_plus(self, table: Tensor, addend: Tensor, scale: Tensor | None = None) -> Tensor:
-        """``scale ∘ (M · table) + addend``; the scale, (rows, 1), is 1 if not given."""
-        if table.is_cuda and scale is None:
+    def times_plus(self, table: Tensor, addend: Tensor) -> Tensor:
+        """``M · table + addend``"""
+        if table.is_cuda:
             return torch.addmm(addend, self._vendor(table), table)
-        product = self.times(table)
-        if scale is None:
-            return product.add_(addend)
-        return torch.addcmul(addend, product, scale, out=product)
+        return self._bags(table).add_(addend)
 
     def _bags(self, table: Tensor) -> Tensor:
         """Each row a weighted sum of rows of the table."""

@@ -101,7 +101,8 @@ def paper(
     results = Results(runs / name)
     for folder in merge or []:
         results.merge(Results(folder / name))
-    take_over(earlier, planned, results)
+    if outdated := take_over(earlier, planned, results):
+        print_note("left out", f"{outdated} earlier results of runs with other settings")
     jobs = [one.job for one in chosen]
     failed: dict[str, str] = {}
     if jobs:

@@ -17,6 +17,7 @@ th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align:
 th { vertical-align: bottom; }
 td { white-space: nowrap; }
 :is(th, td):first-child { text-align: left; }
+li { overflow-wrap: anywhere; }
 .better { color: var(--good); }
 .worse { color: var(--bad); }
 """

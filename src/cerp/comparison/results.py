@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from cerp.comparison.jobs import Cell, Job
-from cerp.config import differences
+from cerp.config import Config, differences
 from cerp.errors import ConfigError, DataError
 from cerp.evaluation import Metrics
 from cerp.files import write_bytes, write_text
@@ -205,5 +205,6 @@ def _users_path(folder: Path, cell: Cell) -> Path:
 
 
 def _settings(config: dict[str, Any] | None) -> dict[str, Any]:
-    plain: dict[str, Any] = json.loads(json.dumps(config or {}))
+    # Built anew: a setting that is younger than the result has its default.
+    plain = {} if config is None else Config.from_dict(config).to_dict()
     return {name: plain[name] for name in plain if name not in ("budgets", "seed")}

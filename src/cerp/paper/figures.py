@@ -38,7 +38,8 @@ def sensitivity(
     figures of the paper: horizontal lines with names.
     """
     values = [value for _, seeds in points for value in seeds]
-    y_axis = linear_axis([*values, *printed.values()], HEIGHT - BOTTOM, TOP)
+    # From zero, so that a small difference looks small.
+    y_axis = linear_axis([0.0, *values, *printed.values()], HEIGHT - BOTTOM, TOP)
     step = (WIDTH - LEFT - RIGHT) / len(points)
     places = [LEFT + step * (number + 0.5) for number in range(len(points))]
     means = [y_axis.place(mean(seeds)) for _, seeds in points]

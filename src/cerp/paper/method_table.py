@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from statistics import mean
 from typing import Any
 
 from cerp.comparison.tables import NOTHING, Section
@@ -10,7 +11,7 @@ from cerp.paper.lines import Line, cells, lines, printed_figure
 from cerp.paper.published import Row, published_rows
 from cerp.paper.recipe import Recipe
 from cerp.paper.record import Record
-from cerp.paper.rows import percent_of
+from cerp.paper.rows import percent_of, stored_bytes
 
 NO_RIVALS = ("cerp", "full", "popularity")
 """What CERP's improvement is not measured against."""
@@ -65,7 +66,7 @@ def _row(line: Line, printed: Row | None, against: str) -> tuple[str, ...]:
         line.text("sparsity", "{:.2%}"),
         line.text("avg_dim", "{:.2f}"),
         line.text("nnz"),
-        line.text("embedding_bytes"),
+        _bytes(line),
         line.spread("ndcg10"),
         line.spread("recall10"),
         line.seeds,
@@ -73,6 +74,11 @@ def _row(line: Line, printed: Row | None, against: str) -> tuple[str, ...]:
         printed_figure(printed, "recall10"),
         against,
     )
+
+
+def _bytes(line: Line) -> str:
+    found = [size for entry in line.found if (size := stored_bytes(entry.result)) is not None]
+    return f"{mean(found):,.0f}" if found else NOTHING
 
 
 def _against(line: Line, cerp: Line | None, marks: Mapping[str, str]) -> str:

@@ -8,7 +8,6 @@ the results of the old one.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +16,7 @@ from cerp import methods
 from cerp.candidates import FULL
 from cerp.comparison.jobs import Job
 from cerp.comparison.variants import POPULARITY, nested, variant
+from cerp.config import Config, differences
 from cerp.errors import ConfigError
 from cerp.paper.published import bucket_count
 from cerp.paper.recipe import Recipe, Run
@@ -100,9 +100,11 @@ def _job(recipe: Recipe, run: Run, dataset: str, backbone: str, seed: int) -> Jo
 
 
 def _digest(job: Job) -> str:
+    """Of what differs from the defaults, so that a setting that is new in cerp changes nothing."""
     assert job.config is not None
-    kept = {name: value for name, value in job.config.to_dict().items() if name != "seed"}
-    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:8]
+    settings = replace(job.config, seed=0).to_dict()
+    told = "\n".join(differences(settings, Config().to_dict()))
+    return hashlib.sha256(told.encode()).hexdigest()[:8]
 
 
 def _among(budgets: tuple[str | None, ...], wanted: Sequence[str]) -> tuple[str | None, ...]:

@@ -37,15 +37,18 @@ def earlier_record(path: Path, splits: Splits) -> Record | None:
     return earlier
 
 
-def take_over(earlier: Record | None, planned: Sequence[Planned], results: Results) -> None:
-    """Let the results of earlier calls count, wherever they were run."""
-    if earlier is not None:
-        names = {one.job.method for one in planned}
-        results.folder.mkdir(parents=True, exist_ok=True)
-        results.add(
-            (entry.result for entry in earlier.found if entry.result.method in names),
-            "the record of earlier calls",
-        )
+def take_over(earlier: Record | None, planned: Sequence[Planned], results: Results) -> int:
+    """Let the results of earlier calls count, wherever they were run.
+
+    How many do not, because the settings of their runs have changed since.
+    """
+    if earlier is None:
+        return 0
+    names = {one.job.method for one in planned}
+    kept = [entry.result for entry in earlier.found if entry.result.method in names]
+    results.folder.mkdir(parents=True, exist_ok=True)
+    results.add(kept, "the record of earlier calls")
+    return len(earlier.found) - len(kept)
 
 
 def new_record(

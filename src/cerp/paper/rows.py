@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cerp.comparison.results import Result
 from cerp.paper.published import Row
 from cerp.paper.recipe import Recipe
 from cerp.paper.record import Found, Record
@@ -43,6 +44,13 @@ def accounting(entry: Found) -> str:
     return "honest" if is_honest else "paper"
 
 
+def stored_bytes(result: Result) -> int | None:
+    """Of the embedding in the model file; of a method without a file, 4 for each stored value."""
+    if result.embedding_bytes is not None or result.stored_count is None:
+        return result.embedding_bytes
+    return 4 * result.stored_count
+
+
 def _shared_keys(entry: Found, dataset: str) -> Row:
     result = entry.result
     return {
@@ -54,7 +62,7 @@ def _shared_keys(entry: Found, dataset: str) -> Row:
         "recall10": result.recall10,
         "seed": result.seed,
         "nnz": result.nnz or 0,
-        "bytes": result.embedding_bytes,
+        "bytes": stored_bytes(result),
         "preset": entry.run.preset,
         "ordering": entry.ordering,
         "accounting": accounting(entry),
