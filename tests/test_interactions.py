@@ -150,3 +150,11 @@ def test_one_user_or_one_item_is_not_usable(user, item):
 
 def test_repr_gives_the_sizes():
     assert repr(Interactions.from_ids([1, 2], [3, 3])) == "Interactions(2 of 2 users and 1 items)"
+
+
+@pytest.mark.parametrize(
+    ("ids", "given", "expected"),
+    [([3, 7], "7", 7), ([3, 7], "x7", "x7"), ([3, 7], 7, 7), (["3", "7"], "7", "7")],
+)
+def test_text_becomes_an_integer_where_ids_are_integers(ids: list, given: str, expected: object):
+    assert Ids(ids).of_kind(given) == expected

@@ -120,18 +120,10 @@ def test_the_product_of_gpus_agrees_with_that_of_cpus():
     torch.testing.assert_close(bags, vendor, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("layers", [1, 4])
-def test_the_rule_of_gpus_agrees_with_that_of_cpus(layers: int):
-    graph = Graph(interactions(SPARSE))
-    weighted = graph._sum_with_weights(table(6), layers)
-    scaled = graph._sum_with_scales(table(6), layers)
-    torch.testing.assert_close(scaled, weighted, rtol=0, atol=1e-6)
-
-
 def test_the_graph_travels_with_the_module_but_not_with_its_state():
     graph = Graph(interactions(SPARSE))
     names = {name for name, _ in graph.named_buffers()}
-    assert names == {"offsets", "columns", "values", "degree", "entities", "nodes"}
+    assert names == {"offsets", "columns", "values", "entities", "nodes"}
     assert graph.state_dict() == {}
 
 

@@ -18,7 +18,6 @@ from cerp.recommender import Recommender
 from cerp.runtime import Recommendation, Runtime
 from cerp.shipping import Graph, SizeLimit, ship, within
 
-
 CONVENTIONS_IN_BRIEF = (
     "full ranking; training items masked (at test time validation items too); items unseen in "
     "training kept; ties by item order; NDCG's ideal cut at min(k, |truth|)"

@@ -43,8 +43,6 @@ class Graph(nn.Module):
     offsets: Tensor
     columns: Tensor
     values: Tensor
-    degree: Tensor
-    """(nodes, 1); 1 for a node without edges, which nothing is added to anyway."""
     entities: Tensor
     """Of each node."""
     nodes: Tensor
@@ -59,14 +57,13 @@ class Graph(nn.Module):
         user, item = nodes[train.user], nodes[train.item + np.int64(train.num_users)]
         edges = np.concatenate([user * self.num_nodes + item, item * self.num_nodes + user])
         rows, columns = np.divmod(np.sort(edges), self.num_nodes)
-        counts = np.bincount(rows, minlength=self.num_nodes)
-        values = 1 / np.sqrt(counts[rows] * counts[columns])
+        degree = np.bincount(rows, minlength=self.num_nodes)
+        values = 1 / np.sqrt(degree[rows] * degree[columns])
         index = np.int32 if len(columns) <= np.iinfo(np.int32).max else np.int64
         for name, array in (
-            ("offsets", np.concatenate([[0], np.cumsum(counts)]).astype(index)),
+            ("offsets", np.concatenate([[0], np.cumsum(degree)]).astype(index)),
             ("columns", columns.astype(index)),
             ("values", values.astype(np.float32)),
-            ("degree", np.maximum(counts, 1).astype(np.float32)[:, None]),
             ("entities", entities),
             ("nodes", nodes),
         ):
@@ -96,32 +93,13 @@ class Graph(nn.Module):
     def geometric_sum(self, block: Tensor, layers: int) -> Tensor:
         """``Σ_{l=0..L} Â^l block`` by Horner's rule: L times y ← block + Â y, from y = block.
 
-        The block has a row for each node, and may be overwritten.
+        The block has a row for each node.
         """
-        rule = self._sum_with_weights if block.is_cuda else self._sum_with_scales
-        return rule(block, layers)
-
-    def _sum_with_weights(self, block: Tensor, layers: int) -> Tensor:
-        """The rule as it stands: on GPUs product and addition are one."""
         adjacency = Csr(self.offsets, self.columns, self.values)
         result = block
         for _ in range(layers):
             result = adjacency.times_plus(result, block)
         return result
-
-    def _sum_with_scales(self, block: Tensor, layers: int) -> Tensor:
-        """The rule for v = D^(-1/2) y: v ← D^(-1/2) block + D^(-1) A v.
-
-        On CPUs a product with A, all ones, takes three quarters of the time of
-        one with Â; and scaling rows while adding costs no more than adding.
-        """
-        neighbours = Csr(self.offsets, self.columns)
-        degree = self.degree.to(block.dtype)
-        start = result = block.div_(degree.sqrt())
-        for _ in range(layers):
-            product = neighbours.times(result)
-            result = torch.addcmul(start, product, 1 / degree, out=product)
-        return result.mul_(degree.sqrt())
 
 
 class _PairScores(torch.autograd.Function):

@@ -11,7 +11,7 @@ from cerp.cli.options import AsJson
 from cerp.cli.output import print_json, print_note, print_table
 from cerp.errors import ConfigError
 from cerp.runtime import Recommendation, Runtime, load
-from cerp.runtime.tables import parsed, read_users, write_lists
+from cerp.runtime.tables import read_users, write_lists
 
 
 def recommend(
@@ -69,11 +69,11 @@ def recommend(
         )
         _report_table(output, count, as_json=as_json)
     elif user is not None:
-        known = parsed(runtime.users, user)
+        known = runtime.users.of_kind(user)
         found = runtime.recommend(known, k, exclude_seen=exclude_seen)
         _report_list(runtime, {"user": known}, found, as_json=as_json)
     else:
-        items = [parsed(runtime.items, item) for item in liked or ()]
+        items = [runtime.items.of_kind(item) for item in liked or ()]
         found = runtime.recommend_for(items, k, exclude_seen=exclude_seen)
         _report_list(runtime, {"liked": items}, found, as_json=as_json)
 

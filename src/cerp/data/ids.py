@@ -101,6 +101,15 @@ class Ids:
                 hint = f" (ids here are {kind}; {unknown!r} is a {type(unknown).__name__})"
             raise DataError(f"unknown {what} {unknown!r}{hint}") from None
 
+    def of_kind(self, given: Id) -> Id:
+        """An id that may have come as text, as an integer where the ids here are integers.
+
+        What is no such number stays as it is, and `encode` will name it.
+        """
+        if self.are_integers and isinstance(given, str) and given.isdecimal():
+            return int(given)
+        return given
+
     def decode(self, codes: npt.ArrayLike) -> list[Id]:
         """Original ids of codes."""
         return self.values[np.asarray(codes)].tolist()  # type: ignore[no-any-return]

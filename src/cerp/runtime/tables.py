@@ -19,11 +19,6 @@ CHUNK = 1024
 """Users at a time: what is held in memory does not grow with the table."""
 
 
-def parsed(ids: Ids, text: str) -> Id:
-    """An id that came as text: an integer where the model's ids are integers."""
-    return int(text) if ids.are_integers and text.isdecimal() else text
-
-
 def read_users(path: Path, ids: Ids) -> Iterator[Id]:
     """The column of user ids in a CSV or Parquet file, found by its name."""
     if not path.is_file():
@@ -70,7 +65,7 @@ def _csv_users(path: Path, ids: Ids) -> Iterator[Id]:
             column = _user_column(next(rows, []), path)
             for row in rows:
                 if row:
-                    yield parsed(ids, row[column])
+                    yield ids.of_kind(row[column])
         except (csv.Error, UnicodeDecodeError, IndexError) as error:
             raise DataError(f"{path}, line {rows.line_num}: not CSV ({error})") from None
 

@@ -78,7 +78,7 @@ async def recommend(
 ) -> Recommendations:
     """The best items for one user."""
     runtime = served.runtime
-    known = as_id(runtime.users, user)
+    known = runtime.users.of_kind(user)
     best = runtime.recommend(known, k, exclude_seen=exclude_seen)
     return Recommendations(user=known, items=served.scored(best))
 
@@ -127,7 +127,7 @@ def _of_taste(served: Served, asked: RecommendRequest) -> list[Recommendations]:
 @router.get("/similar")
 async def similar(served: Given, item: IdQuery, k: K = 10) -> SimilarResponse:
     """The items most like one item."""
-    known = as_id(served.runtime.items, item)
+    known = served.runtime.items.of_kind(item)
     best = served.runtime.similar_items(known, k)
     return SimilarResponse(item=served.named(known), items=served.scored(best))
 
@@ -136,7 +136,7 @@ async def similar(served: Given, item: IdQuery, k: K = 10) -> SimilarResponse:
 def score(served: Given, asked: ScoreRequest) -> ScoreResponse:
     """Scores of given items for one user."""
     runtime = served.runtime
-    user = as_id(runtime.users, asked.user)
+    user = runtime.users.of_kind(asked.user)
     scores = runtime.score(user, as_ids(runtime.items, asked.items))
     return ScoreResponse(user=user, scores=scores.tolist())
 
@@ -144,7 +144,7 @@ def score(served: Given, asked: ScoreRequest) -> ScoreResponse:
 @router.get("/history")
 def history(served: Given, user: IdQuery) -> History:
     """Training items of a user."""
-    known = as_id(served.runtime.users, user)
+    known = served.runtime.users.of_kind(user)
     items = served.runtime.seen(known)
     return History(
         user=known, total=len(items), items=[served.named(item) for item in items[:MAX_K]]
@@ -189,13 +189,6 @@ async def metrics(served: Given) -> Response:
     return Response(served.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def as_id(ids: Ids, given: Id) -> Id:
-    """An id as the model has it: query strings are text, also where ids are integers."""
-    if ids.are_integers and isinstance(given, str) and given.isdecimal():
-        return int(given)
-    return given
-
-
 def as_ids(ids: Ids, given: Sequence[Id]) -> list[Id]:
     """Several ids as the model has them."""
-    return [as_id(ids, one) for one in given]
+    return [ids.of_kind(one) for one in given]
