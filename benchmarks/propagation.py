@@ -24,14 +24,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from machine import RESULTS, machine, write_figures
 
 from cerp.backbones import LightGCN, propagation
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.embeddings.cerp import CompositionalEmbedding
+from cerp.recommender import Recommender
 from cerp.sampling import Sampler
+from cerp.training import Objective
 
 DIMENSION, LAYERS, BUCKETS = 128, 4, 5000
 BATCH, NEGATIVES = 8192, 5
@@ -93,13 +94,12 @@ def pruning_step(train: Interactions, backbone: LightGCN, device: str) -> Callab
     embedding.to(device)
     optimizer = torch.optim.Adam(embedding.parameters(), lr=1e-3, fused=True)
 
+    model = Recommender(embedding, backbone)
+    objective = Objective(gamma=1e-3)
+
     def step() -> None:
         sampler.step = (sampler.step + 1) % len(sampler)
-        batch = sampler.batch(0, sampler.step)
-        items = torch.cat([batch.positives[:, None], batch.negatives], dim=1)
-        output = backbone(embedding, batch.users, items)
-        bpr = F.softplus(output.scores[:, 1:] - output.scores[:, :1]).mean()
-        loss = bpr + 1e-6 * output.penalty(temperature=100)
+        loss = objective(model, sampler.batch(0, sampler.step), BATCH)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()

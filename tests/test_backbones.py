@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from cerp import backbones
-from cerp.backbones import Backbone, BatchOutput, TorchScorer, mlp
+from cerp.backbones import Backbone, BatchOutput, LightGCN, TorchScorer, mlp
 from cerp.backbones import base as registry
 from cerp.data.ids import Ids, Int32Array
 from cerp.data.interactions import Interactions
@@ -100,10 +100,11 @@ def test_the_penalty_looks_at_the_gathered_vectors_and_counts_each_user_once(nam
 
 
 def test_the_penalty_of_lightgcn_looks_at_the_table_before_propagation():
-    embedding = full_table()
-    output = create("lightgcn")(embedding, USERS, ITEMS)
-    assert torch.equal(torch.cat(output.vectors, dim=1), embedding.weight)
-    users, items = output.weights.split([NUM_USERS, NUM_ITEMS])
+    embedding, backbone = full_table(), create("lightgcn")
+    assert isinstance(backbone, LightGCN)
+    output, nodes = backbone(embedding, USERS, ITEMS), backbone.graph.nodes
+    assert torch.equal(torch.cat(output.vectors, dim=1)[nodes], embedding.weight)
+    users, items = output.weights[nodes].split([NUM_USERS, NUM_ITEMS])
     assert users.tolist() == [1, 0, 1, 0]
     assert items.tolist() == [1, 1, 0, 0, 1, 3]
 

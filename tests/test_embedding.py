@@ -100,9 +100,7 @@ def test_vectors_are_those_of_the_definition(test: type[TestDense]):
 
 def test_the_gradient_of_the_table_matches_finite_differences():
     embedding = dense(entities=5, dim=2, buckets=3).double()
-    embedding.table()
-    composition = embedding._composition
-    assert composition is not None
+    composition = embedding._composition_of(None)
     assert torch.autograd.gradcheck(composition.table, (embedding.weight,))
 
 
@@ -344,3 +342,11 @@ def test_printing_shows_sizes_and_state():
     assert repr(pruning()) == "CompositionalEmbedding(23, 6, buckets=7, hash=balanced, pruning)"
     assert "dense" in repr(dense())
     assert "masked" in repr(TestMasked().build())
+
+
+def test_evaluation_leaves_the_composition_that_a_recorded_step_reads():
+    embedding, order = dense(), torch.randperm(ENTITIES, generator=seeded())
+    embedding.table_blocks(order, 3)
+    kept = embedding._composition_of(order)
+    embedding.table()
+    assert embedding._composition_of(order) is kept

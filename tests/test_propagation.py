@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cerp.backbones.propagation import Graph, near_neighbours
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
-from cerp.sparse import Csr
+from cerp.sparse import Csr, reordered
 
 NUM_USERS, NUM_ITEMS = 7, 9
 CELLS = [(u, i) for u in range(NUM_USERS) for i in range(NUM_ITEMS)]
@@ -71,23 +71,27 @@ def test_a_node_without_edges_keeps_its_share_of_itself():
 
 FIRST = torch.tensor([0, 3, 0])
 SECOND = torch.tensor([[7, 10], [15, 7], [10, 11]])
-"""Pairs of nodes with a user that occurs twice, (0, 10) that occurs twice, and 11 without edges."""
+"""Pairs of entities: user 0 occurs twice, (0, 10) occurs twice, and 11 has no edges."""
+
+
+def pair_scores(graph: Graph, start: torch.Tensor, layers: int, width: int) -> torch.Tensor:
+    blocks = torch.split(start[graph.entities], width, dim=1)
+    first, second = FIRST.to(start.device), SECOND.to(start.device)
+    return graph.pair_scores(blocks, layers, graph.nodes[first], graph.nodes[second])
 
 
 def test_pair_scores_are_dot_products_of_propagated_rows():
     graph = Graph(interactions(SPARSE))
     propagated = graph.propagate(table(70), 3)
     expected = (propagated[FIRST][:, None] * propagated[SECOND]).sum(dim=-1)
-    scores = graph.pair_scores(table(70).split(32, dim=1), 3, FIRST, SECOND)
+    scores = pair_scores(graph, table(70), 3, width=32)
     torch.testing.assert_close(scores, expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("dim", [3, 33])
 def test_pair_scores_have_the_right_gradient(dim: int):
     graph, start = Graph(interactions(SPARSE)), table(dim, torch.float64).requires_grad_()
-    assert torch.autograd.gradcheck(
-        lambda x: graph.pair_scores(x.split(2, dim=1), 3, FIRST, SECOND), start
-    )
+    assert torch.autograd.gradcheck(lambda x: pair_scores(graph, x, 3, width=2), start)
 
 
 def test_a_table_that_is_not_contiguous_is_propagated_as_its_copy_is():
@@ -106,7 +110,7 @@ def test_on_cpu_repeated_passes_agree_in_every_bit():
     graph, start = Graph(interactions(CELLS[::2])), table(130).requires_grad_()
 
     def pass_through() -> tuple[torch.Tensor, torch.Tensor]:
-        scores = graph.pair_scores([start], 4, FIRST, SECOND)
+        scores = pair_scores(graph, start, 4, width=32)
         (gradient,) = torch.autograd.grad(scores.square().sum(), start)
         return scores, gradient
 
@@ -118,6 +122,15 @@ def test_the_product_of_gpus_agrees_with_that_of_cpus():
     adjacency = Csr(graph.offsets, graph.columns, graph.values)
     bags, vendor = adjacency._bags(table(6)), adjacency._vendor(table(6)) @ table(6)
     torch.testing.assert_close(bags, vendor, rtol=0, atol=1e-6)
+
+
+@given(st.permutations(range(5)))
+def test_rows_are_reordered_and_so_is_their_gradient(order: list[int]):
+    rows = torch.arange(10.0).view(5, 2).requires_grad_()
+    result = reordered(rows, torch.tensor(order))
+    result.backward(result.detach())
+    assert result.tolist() == [rows[place].tolist() for place in order]
+    assert torch.equal(rows.grad, rows)
 
 
 def test_the_graph_travels_with_the_module_but_not_with_its_state():
@@ -149,8 +162,7 @@ def test_on_the_gpu_scores_and_gradient_are_those_of_the_cpu(dim: int):
     graph, results = Graph(interactions(SPARSE)), []
     for device in ("cpu", "cuda"):
         start = table(dim).to(device).requires_grad_()
-        pairs = FIRST.to(device), SECOND.to(device)
-        scores = graph.to(device).pair_scores([start], 4, *pairs)
+        scores = pair_scores(graph.to(device), start, 4, width=dim)
         (gradient,) = torch.autograd.grad(scores.square().sum(), start)
         results.append((scores.detach().cpu(), gradient.cpu()))
     for on_cpu, on_gpu in zip(*results, strict=True):

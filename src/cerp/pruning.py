@@ -6,7 +6,6 @@ same shape, σ the logistic function, vectors e_k, temperature η.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,7 @@ class _SoftThreshold(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, threshold: Tensor) -> Tensor:
         cut = torch.sigmoid(threshold)
-        pruned = torch.sub(weight.abs(), cut).relu_().mul_(weight.sign())
+        pruned = weight - torch.clamp(weight, -cut, cut)
         ctx.save_for_backward(pruned, cut)
         return pruned
 
@@ -58,7 +57,7 @@ def pruning_penalty(vectors: Tensor, *, temperature: float, weight: Tensor | Non
 
 
 class _Penalty(torch.autograd.Function):
-    """Keeps no more than the vectors, and goes through them a few rows at a time.
+    """Value and gradient in one pass, a few rows at a time.
 
     The table of LightGCN has millions of entries, and plain autograd would
     write five temporaries of that size: on a CPU that is most of the step.
@@ -66,33 +65,27 @@ class _Penalty(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, weight: Tensor, temperature: float) -> Tensor:
-        rows, counts = vectors.reshape(-1, vectors.shape[-1]), weight.reshape(-1)
-        ctx.save_for_backward(rows, counts)
-        ctx.temperature, ctx.shape = temperature, vectors.shape
+        gradient = vectors.new_empty(vectors.shape)
+        width = vectors.shape[-1]
+        rows = vectors.numel() if vectors.is_cuda else max(PENALTY_VALUES // width, 1)
+        flat = vectors.reshape(-1, width), weight.reshape(-1), gradient.view(-1, width)
         total = vectors.new_zeros(())
-        for some, their_counts in _few_rows(rows, counts):
-            squared = (some * temperature).tanh_().square_()
-            total -= torch.dot(their_counts, squared.sum(dim=1))
+        for some, counts, into in zip(*(torch.split(part, rows) for part in flat), strict=True):
+            smooth = (some * temperature).tanh_()
+            squared = smooth.square()
+            total -= torch.dot(counts, squared.sum(dim=1))
+            # d/de of -w tanh²(ηe) is -2ηw tanh(ηe) (1 - tanh²(ηe)).
+            slope = torch.addcmul(smooth, smooth, squared, value=-1)
+            torch.mul(slope, (-2 * temperature * counts)[:, None], out=into)
+        ctx.save_for_backward(gradient)
         return total
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        rows, counts = ctx.saved_tensors
-        gradient = rows.new_empty(ctx.shape)
-        # d/de of -w tanh²(ηe) is -2ηw (tanh(ηe) - tanh³(ηe)).
-        factors = counts * (-2 * ctx.temperature * grad)
-        for some, their_factors, into in _few_rows(rows, factors, gradient.view(rows.shape)):
-            smooth = (some * ctx.temperature).tanh_()
-            slope = torch.addcmul(smooth, smooth.square(), smooth, value=-1)
-            torch.mul(slope, their_factors[:, None], out=into)
-        return gradient, None, None
-
-
-def _few_rows(table: Tensor, *others: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """The same rows of all tensors, as many at a time as stay in cache; all of them on GPUs."""
-    rows = len(table) if table.is_cuda else max(PENALTY_VALUES // table.shape[1], 1)
-    return zip(*(torch.split(tensor, rows) for tensor in (table, *others)), strict=True)
+        (gradient,) = ctx.saved_tensors
+        # In place, for its size; autograd refuses to come here a second time.
+        return gradient.mul_(grad), None, None
 
 
 def margin(weight: Tensor, threshold: Tensor) -> Tensor:

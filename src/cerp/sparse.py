@@ -1,9 +1,9 @@
-"""A sparse matrix times a table, by the fastest way that torch has on each device."""
+"""Sparse matrices and permutations times tables, by the fastest way torch has on each device."""
 
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812  (torch's own convention)
@@ -70,3 +70,27 @@ class Csr(NamedTuple):
                 (len(self.offsets) - 1, len(table)),
                 check_invariants=False,
             )
+
+
+def reordered(table: Tensor, order: Tensor) -> Tensor:
+    """``table[order]`` for a permutation, differentiable in the table."""
+    result: Tensor = _Reordered.apply(table, order)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Reordered(torch.autograd.Function):
+    """Looks rows up in both directions, where autograd would add them up one by one."""
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, order: Tensor) -> Tensor:
+        ctx.order = order
+        return table.index_select(0, order)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return reordered(grad, inverse(ctx.order)), None
+
+
+def inverse(order: Tensor) -> Tensor:
+    """Where each index stands in a permutation."""
+    return torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))

@@ -40,10 +40,11 @@ class LightGCN(Backbone):
 
     def forward(self, embedding: Embedding, users: Tensor, items: Tensor) -> BatchOutput:
         """Scores of a training batch: user codes (B,) against item codes (B, m)."""
-        on_gpu = users.is_cuda
-        blocks = (embedding.table(),) if on_gpu else embedding.table_blocks(CPU_COLUMN_BLOCK)
-        scores = self.graph.pair_scores(blocks, self.layers, users, items + self.num_users)
-        return BatchOutput(scores, blocks, self._table_weights(scores, users, items))
+        width = self.embedding_dim if users.is_cuda else CPU_COLUMN_BLOCK
+        blocks = embedding.table_blocks(self.graph.entities, width)
+        users, items = self.graph.nodes[users], self.graph.nodes[items + self.num_users]
+        scores = self.graph.pair_scores(blocks, self.layers, users, items)
+        return BatchOutput(scores, blocks, self._node_weights(scores, users, items))
 
     @torch.no_grad()
     def scorer(self, embedding: Embedding) -> DotScorer:
@@ -52,10 +53,10 @@ class LightGCN(Backbone):
         users, items = torch.split(propagated, [self.num_users, self.num_items])
         return DotScorer(users.__getitem__, items)
 
-    def _table_weights(self, scores: Tensor, users: Tensor, items: Tensor) -> Tensor:
+    def _node_weights(self, scores: Tensor, users: Tensor, items: Tensor) -> Tensor:
         """1 for each user of the batch, the number of draws for each item, 0 for the rest."""
-        weights = scores.new_zeros(self.num_users + self.num_items)
-        drawn = items.flatten() + self.num_users
+        weights = scores.new_zeros(self.graph.num_nodes)
+        drawn = items.flatten()
         # Sums of ones are exact in any order, so this is reproducible on GPUs too.
         weights.scatter_add_(0, drawn, weights.new_ones(()).expand(len(drawn)))
         return weights.index_fill_(0, users, 1.0)

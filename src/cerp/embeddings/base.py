@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from cerp.artifact.model import Combine, ComposedEmbedding, FloatArray, Index, Table
 from cerp.errors import ConfigError
+from cerp.sparse import reordered
 
 
 class Cost(NamedTuple):
@@ -83,13 +84,13 @@ class Embedding(nn.Module, ABC):
     def table(self) -> Tensor:
         """The vectors of all entities, for backbones that need every one of them."""
 
-    def table_blocks(self, width: int) -> tuple[Tensor, ...]:
-        """`table` in blocks of ``width`` columns, the last one perhaps narrower.
+    def table_blocks(self, order: Tensor, width: int) -> tuple[Tensor, ...]:
+        """The rows of `table` in another order, in blocks of ``width`` columns.
 
-        Where the table is computed, each block can be computed on its own: smaller
-        tensors stay in cache, and the whole is never written.
+        The order names each entity once. Subclasses that compute their table
+        can compute it in this form.
         """
-        return torch.split(self.table(), width, dim=1)
+        return tuple(reordered(block, order) for block in torch.split(self.table(), width, dim=1))
 
     @property
     @abstractmethod

@@ -65,7 +65,7 @@ class CompositionalEmbedding(PrunableEmbedding):
         self.hash = Hash(hash_name, num_embeddings, buckets)
         self.weight = nn.Parameter(torch.empty(sum(self.hash.rows), embedding_dim))
         self.register_buffer("positions", checked_positions(positions, num_embeddings))
-        self._composition: Composition | None = None
+        self._compositions: dict[bool, tuple[Tensor, Composition]] = {}
         self.reset_parameters(generator)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
@@ -92,18 +92,15 @@ class CompositionalEmbedding(PrunableEmbedding):
 
     def table(self) -> Tensor:
         """The vectors of all ids, (num_embeddings, embedding_dim)."""
-        return self._sums_of_rows(self.effective_weight())
+        composition = self._composition_of(None)
+        return self._zero_padding(composition.table(self.effective_weight()))
 
-    def table_blocks(self, width: int) -> tuple[Tensor, ...]:
-        """`table` in blocks of ``width`` columns, each composed on its own."""
-        return tuple(map(self._sums_of_rows, torch.split(self.effective_weight(), width, dim=1)))
-
-    def _sums_of_rows(self, weight: Tensor) -> Tensor:
-        device = self.weight.device
-        if self._composition is None or self._composition.device != device:
-            ids = torch.arange(self.num_embeddings, device=device)
-            self._composition = Composition.of(self.rows_of(ids), self.num_rows)
-        return self._zero_padding(self._composition.table(weight))
+    def table_blocks(self, order: Tensor, width: int) -> tuple[Tensor, ...]:
+        """The rows of `table` in another order, in blocks of ``width`` columns."""
+        if self.padding_idx is not None:
+            return super().table_blocks(order, width)
+        composition = self._composition_of(order)
+        return tuple(map(composition.table, torch.split(self.effective_weight(), width, dim=1)))
 
     def penalty(self, ids: Tensor, temperature: float = 100.0) -> Tensor:
         """``−Σ_{k in ids} ‖tanh(η e_k)‖²`` while pruning, 0 otherwise.
@@ -136,6 +133,20 @@ class CompositionalEmbedding(PrunableEmbedding):
     def _hashed(self, ids: Tensor) -> tuple[Tensor, Tensor]:
         return self.hash(places_of(ids, self.positions, self.num_embeddings))
 
+    def _composition_of(self, order: Tensor | None) -> Composition:
+        """Of all ids in native order, or in a given one.
+
+        One of each is kept: a recorded step (see `cerp.capture`) goes on reading that of its
+        order while evaluation asks for the other.
+        """
+        device = self.weight.device
+        kept = self._compositions.get(order is None)
+        if kept is None or kept[1].device != device or (order is not None and kept[0] is not order):
+            ids = torch.arange(self.num_embeddings, device=device) if order is None else order
+            kept = (ids, Composition.of(self.rows_of(ids), self.num_rows))
+            self._compositions[order is None] = kept
+        return kept[1]
+
     def _row_pairs(self) -> Iterator[tuple[Tensor, Tensor]]:
         for start in range(0, self.num_embeddings, ENTITIES_AT_ONCE):
             end = min(start + ENTITIES_AT_ONCE, self.num_embeddings)
@@ -147,7 +158,7 @@ class CompositionalEmbedding(PrunableEmbedding):
         self.positions = room_for_positions(
             self.positions, saved, self.num_embeddings, self.weight.device
         )
-        self._composition = None
+        self._compositions.clear()
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
