@@ -27,16 +27,18 @@ import torch
 from machine import RESULTS, machine, write_figures
 
 from cerp.backbones import LightGCN, propagation
+from cerp.capture import CapturedStep
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.embeddings.cerp import CompositionalEmbedding
+from cerp.optimizers import adam
 from cerp.recommender import Recommender
-from cerp.sampling import Sampler
+from cerp.sampling import Batch, Sampler
 from cerp.training import Objective
 
 DIMENSION, LAYERS, BUCKETS = 128, 4, 5000
 BATCH, NEGATIVES = 8192, 5
-REPEATS, WARM_UP = 25, 3
+REPEATS, WARM_UP = 25, 5
 COLUMN_BLOCKS = (16, 32, 64, 128)
 ALLOWED_RATIO = {"cpu": 0.6, "cuda": 2.0}
 RESULT = RESULTS / "propagation.json"
@@ -92,17 +94,24 @@ def pruning_step(train: Interactions, backbone: LightGCN, device: str) -> Callab
     # σ(−6) = 0.0025 against weights up to 0.034: some entries are pruned, most are not.
     embedding.start_pruning(scale=-6.0)
     embedding.to(device)
-    optimizer = torch.optim.Adam(embedding.parameters(), lr=1e-3, fused=True)
-
+    optimizer = adam(list(embedding.parameters()), learning_rate=1e-3)
     model = Recommender(embedding, backbone)
     objective = Objective(gamma=1e-3)
 
-    def step() -> None:
-        sampler.step = (sampler.step + 1) % len(sampler)
-        loss = objective(model, sampler.batch(0, sampler.step), BATCH)
+    def update(batch: Batch) -> torch.Tensor:
+        loss = objective(model, batch, BATCH)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
+        return loss.detach()
+
+    # As the training loop does it: recorded where it can be.
+    taken = CapturedStep(update, torch.device(device)) if model.can_be_captured else update
+
+    def step() -> None:
+        # All but the last batch of an epoch, which is smaller.
+        sampler.step = (sampler.step + 1) % (len(sampler) - 1)
+        taken(sampler.batch(0, sampler.step))
 
     return step
 
