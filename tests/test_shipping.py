@@ -31,6 +31,7 @@ from cerp.fitted import FittedModel
 from cerp.fitting import fit_all
 from cerp.runtime import Runtime
 from cerp.shipping import SizeLimit, scorer_of, ship, within
+from cerp.stages import StageResult, train
 
 QUIET = RunOptions(quiet=True)
 CONFIG = Config(
@@ -183,3 +184,84 @@ def test_a_chosen_precision_is_that_of_the_file_and_of_the_figures():
 def test_a_method_that_cannot_be_shipped_says_so_under_a_limit_on_bytes():
     with pytest.raises(ConfigError, match="cannot be written to a model file"):
         fitted(method="dhe", budgets=("5KB",))
+
+
+def test_a_finished_candidate_is_not_trained_again_after_an_interruption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    stages: list[str] = []
+
+    def noted(*arguments: object, label: str, **options: object) -> StageResult:
+        stages.append(label)
+        if len(stages) == 2:
+            raise KeyboardInterrupt
+        return train(*arguments, label=label, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("cerp.fitting.train", noted)
+    config = replace(CONFIG, budgets=("1KB",))
+    options = replace(QUIET, folder=tmp_path / "run", resume=True)
+    with pytest.raises(KeyboardInterrupt):
+        fit_all(splits(), config, options)
+    (model,) = fit_all(splits(), config, options)
+    assert stages == [f"train 1KB {values}" for values in ("fp16", "int8", "int8", "int4")]
+    assert model.metrics == fitted(budgets=("1KB",)).metrics
+    assert not list(options.folder.glob(".*"))  # type: ignore[union-attr]
+
+
+def test_a_refit_that_was_interrupted_keeps_what_selected_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    stages: list[str] = []
+
+    def noted(*arguments: object, label: str, **options: object) -> StageResult:
+        stages.append(label)
+        if stages.count("refit 80%") == 1:
+            raise KeyboardInterrupt
+        return train(*arguments, label=label, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("cerp.fitting.train", noted)
+    config = replace(CONFIG, budgets=("80%",), refit="train+valid")
+    options = replace(QUIET, folder=tmp_path / "run", resume=True)
+    with pytest.raises(KeyboardInterrupt):
+        fit_all(splits(), config, options)
+    fit_all(splits(), config, options)
+    assert stages == ["train 80%", "refit 80%", "refit 80%"]
+
+
+def test_equal_limits_are_trained_once_and_read_back_in_their_precision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    labels: list[str] = []
+
+    def noted(*arguments: object, label: str, **options: object) -> StageResult:
+        labels.append(label)
+        return train(*arguments, label=label, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("cerp.fitting.train", noted)
+    # 99% of 3,200 values: every precision has room for all 32 of them.
+    config = replace(CONFIG, budgets=("99%",), max_file_size="50KB")
+    options = replace(QUIET, folder=tmp_path / "run", resume=True)
+    (first,) = fit_all(splits(), config, options)
+    (again,) = fit_all(splits(), config, options)
+    assert labels == ["train 99% fp16"]
+    assert again.encoding == first.encoding
+    assert again.file() == first.file()
+
+
+def test_a_precision_that_cannot_be_written_is_refused_before_training(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("cerp.fitting.train", None)
+    with pytest.raises(ConfigError, match="cannot be written to a model file"):
+        fitted(method="dhe", budgets=("50%",), values="int8")
+
+
+def test_lightgcn_files_keep_the_graph_whatever_is_asked():
+    model = fitted(backbone="lightgcn", budgets=("80%",), keep_seen=False)
+    assert decode(model.file()).seen is not None
+
+
+def test_fit_leaves_to_the_configuration_what_is_not_given():
+    config = replace(CONFIG, budgets=("80%",), max_file_size="9KB")
+    model = cerp.fit(splits(), backbone="mf", config=config)
+    assert (model.budget, model.config.max_file_size) == ("80%", "9KB")

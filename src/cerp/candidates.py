@@ -50,7 +50,9 @@ def find_candidates(method: Method, context: Context, budget: str) -> list[Candi
     )
     if size == SizeLimit():
         assert limit is not None
-        return [Candidate(limit, Encoding(config.values or "fp32", seen=config.keep_seen), size)]
+        if config.values is not None:
+            method.sketch(context.with_limits(limit), limit)  # refused now, not after training
+        return [Candidate(limit, _encoding(config, config.values or "fp32"), size)]
     most = context.splits.num_entities * config.dim if limit is None else limit
     rooms = _rooms(method, context, size)
     context, limits = context.with_limits(1), []
@@ -65,12 +67,17 @@ def find_candidates(method: Method, context: Context, budget: str) -> list[Candi
     ]
 
 
+def _encoding(config: Config, values: ValuesCodec) -> Encoding:
+    # LightGCN's graph is what users have seen: a file cannot do without it.
+    return Encoding(values, seen=config.keep_seen or config.backbone == "lightgcn")
+
+
 def _rooms(method: Method, context: Context, size: SizeLimit) -> list[tuple[Encoding, int]]:
     """The bytes that the embedding may take, for each precision in which there is room for one."""
     found, smallest_files = [], []
     chosen = context.config.values
     for values in PRECISIONS if chosen is None else (chosen,):
-        encoding = Encoding(values, seen=context.config.keep_seen)
+        encoding = _encoding(context.config, values)
         beside = bytes_beside_embedding(method, context, encoding) if size.file else 0
         _, smallest = smallest_embedding(method, context, values)
         room = min(

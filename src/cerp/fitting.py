@@ -27,9 +27,6 @@ from cerp.data.ordering import order
 from cerp.data.splits import PARTS, Part, Splits
 from cerp.distributed import rank
 from cerp.embeddings.base import Embedding
-from cerp.embeddings.cerp import CompositionalEmbedding
-from cerp.embeddings.hashed import HashedEmbedding
-from cerp.embeddings.qr import QuotientRemainderEmbedding
 from cerp.errors import ConfigError, DataError
 from cerp.evaluation import Metrics, evaluate
 from cerp.files import write_bytes, write_json
@@ -42,8 +39,6 @@ from cerp.recommender import Recommender
 from cerp.run_folder import add_curves, enter
 from cerp.shipping import SizeLimit, as_shipped, ship, within
 from cerp.stages import StageResult, score_memory, train
-
-DEFAULT_BUDGET = "99%"
 
 
 def fit(
@@ -66,10 +61,12 @@ def fit(
     the other arguments leave open; without it, the default preset does. With
     ``output``, a folder, the run can be resumed by the same call.
     """
+    chosen = config or preset("default", backbone, method)
+    limit = max_file_size if budget is None else budget
     chosen = replace(
-        config or preset("default", backbone, method),
-        budgets=(str(budget or max_file_size or DEFAULT_BUDGET),),
-        max_file_size=max_file_size,
+        chosen,
+        budgets=chosen.budgets if limit is None else (str(limit),),
+        max_file_size=max_file_size or chosen.max_file_size,
         backbone=backbone,
         method=method,
         seed=seed,
@@ -170,7 +167,7 @@ class _Run:
         if path and path.exists():
             return self._read_model(path, context, budget, candidates, found)
         started = time.monotonic()
-        trained = [self._trained(context, budget, entry, found) for entry in candidates]
+        trained = self._trained(context, budget, candidates, found)
         best = max(trained, key=lambda entry: entry.valid.mean["ndcg@10"])
         recommender, splits = best.recommender, self.splits
         judged: dict[str, Metrics] = {}
@@ -195,20 +192,25 @@ class _Run:
         model.facts |= self._file_facts(model, best.candidate.size)
         if path and rank() == 0:
             write_checkpoint(path, recommender.state_dict(), model.summary())
+            for stage in (*(_stage(budget, entry) for entry in candidates), _refit_stage(budget)):
+                (path.parent / _trained_file(stage)).unlink(missing_ok=True)
         return model
 
     def _trained(
-        self, context: Context, budget: str, candidate: Candidate, found: dict[int, Found]
-    ) -> _Trained:
-        """A candidate trained to its best epoch, as its file would have it."""
-        stage = f"train {budget}"
-        if candidate.size != SizeLimit():
-            stage += f" {candidate.encoding.values}"
-        recommender, result = self._train(context, stage, candidate.limit, found)
-        recommender = self._as_filed(recommender, self.splits, candidate)
-        return _Trained(
-            candidate, recommender, result, self._judged(recommender, self.splits, "valid")
-        )
+        self, context: Context, budget: str, candidates: list[Candidate], found: dict[int, Found]
+    ) -> list[_Trained]:
+        """Every candidate trained to its best epoch, as its file would have it."""
+        by_limit: dict[int, tuple[Recommender, StageResult]] = {}
+        trained = []
+        for entry in candidates:
+            if entry.limit not in by_limit:
+                stage = _stage(budget, entry)
+                by_limit[entry.limit] = self._train(context, stage, entry.limit, found)
+            recommender, result = by_limit[entry.limit]
+            filed = self._as_filed(recommender, self.splits, entry)
+            judged = self._judged(filed, self.splits, "valid")
+            trained.append(_Trained(entry, filed, result, judged))
+        return trained
 
     def _refitted(
         self,
@@ -221,7 +223,7 @@ class _Run:
         """The selected candidate, trained once more on more data for as many epochs."""
         context = replace(context, splits=splits)
         recommender, _ = self._train(
-            context, f"refit {budget}", best.candidate.limit, found, best.result.best_epoch
+            context, _refit_stage(budget), best.candidate.limit, found, best.result.best_epoch
         )
         return self._as_filed(recommender, splits, best.candidate)
 
@@ -235,6 +237,11 @@ class _Run:
     ) -> tuple[Recommender, StageResult]:
         embedding = self.method.embedding(context, limit, found[limit])
         recommender = context.recommender(embedding)
+        path = self.folder / _trained_file(stage) if self.folder else None
+        if path and path.exists():
+            tensors, facts = read_checkpoint(path)
+            recommender.load_state_dict(tensors)
+            return recommender.eval(), StageResult(**facts)
         result = train(
             recommender,
             context.splits,
@@ -246,8 +253,9 @@ class _Run:
             epochs=epochs,
             checkpointing=context.checkpointing(stage),
         )
-        if self.folder and rank() == 0:
-            add_curves(self.folder, stage, result.history)
+        if path and rank() == 0:
+            add_curves(path.parent, stage, result.history)
+            write_checkpoint(path, recommender.state_dict(), result._asdict())
         return recommender, result
 
     def _as_filed(
@@ -268,11 +276,10 @@ class _Run:
         try:
             data = model.file(limit=size)
         except ConfigError as error:
-            return {"file": None, "why_no_file": str(error)}
+            return {"why_no_file": str(error)}
         if self.folder and rank() == 0:
             write_bytes(self.folder / f"model-{model.budget}.cerp", data)
         return {
-            "values": model.encoding.values,
             "embedding_bytes": embedding_bytes(section_bytes(data)),
             "file_bytes": len(data),
         }
@@ -289,7 +296,11 @@ class _Run:
         tensors, summary = read_checkpoint(path)
         splits = self.splits.refit(self.config.refit) if self.config.refit else self.splits
         context = replace(context, splits=splits)
-        chosen = next(entry for entry in candidates if entry.limit == summary["limit"])
+        chosen = next(
+            entry
+            for entry in candidates
+            if (entry.limit, entry.encoding.values) == (summary["limit"], summary["values"])
+        )
         embedding = self.method.embedding(context, chosen.limit, found[chosen.limit])
         recommender = context.recommender(embedding)
         recommender.load_state_dict(tensors)
@@ -310,6 +321,22 @@ class _Run:
         )
 
 
+def _stage(budget: str, candidate: Candidate) -> str:
+    """What the training of a candidate is called."""
+    if candidate.size == SizeLimit():
+        return f"train {budget}"
+    return f"train {budget} {candidate.encoding.values}"
+
+
+def _refit_stage(budget: str) -> str:
+    return f"refit {budget}"
+
+
+def _trained_file(stage: str) -> str:
+    """What a finished training leaves until its model is whole, so that it is not done twice."""
+    return f".{stage}.safetensors"
+
+
 @lru_cache(maxsize=1)
 def _leak_of(splits: Splits) -> dict[str, Any]:
     """Kept, because runs of one process mostly have the same data: Gowalla takes 20 seconds."""
@@ -324,26 +351,12 @@ def _facts(
         "nnz": embedding.nnz,
         "paper_count": cost.paper,
         "stored_count": cost.stored,
-        **_shape_facts(embedding),
+        **embedding.facts(),
         "best_epoch": best.result.best_epoch,
         "best_valid_ndcg@10": best.result.best_score,
         "seconds": round(seconds, 2),
         "search": found[best.candidate.limit].facts or None,
-    }
-
-
-def _shape_facts(embedding: Embedding) -> dict[str, Any]:
-    if isinstance(embedding, HashedEmbedding | QuotientRemainderEmbedding):
-        return {"avg_dim": float(embedding.embedding_dim), "overlap": None}  # shared, but whole
-    if not isinstance(embedding, CompositionalEmbedding):
-        return {"avg_dim": embedding.cost().paper / embedding.num_embeddings, "overlap": None}
-    found = embedding.diagnostics()
-    return {
-        "avg_dim": found.average_dimension,
-        "overlap": found.overlap,
-        "buckets": embedding.hash.buckets,
-        "empty_entities": found.empty_entities,
-        "empty_rows": found.empty_rows,
+        "values": best.candidate.encoding.values,
     }
 
 

@@ -11,7 +11,6 @@ import typer
 from cerp.cli.options import AsJson, Device, chosen_device, needs_torch, reads_data
 from cerp.cli.output import print_json, print_note
 from cerp.data.splits import Splits
-from cerp.errors import TrainingError
 
 DEFAULT_BUDGETS = ["99%"]
 DEFAULT_BACKBONES = ["lightgcn"]
@@ -80,7 +79,7 @@ def compare(
         from cerp.comparison.jobs import plan
         from cerp.comparison.rendering import to_html, to_markdown
         from cerp.comparison.results import Results
-        from cerp.comparison.running import run
+        from cerp.comparison.running import refuse_failures, run
         from cerp.comparison.tables import report
         from cerp.comparison.variants import chosen_names, nested, read_tuned
         from cerp.files import write_text
@@ -112,9 +111,4 @@ def compare(
     else:
         typer.echo(markdown, nl=False)
         print_note("saved", f"{output / 'table.md'}, {output / 'table.html'}")
-    if failed:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
-        raise TrainingError(
-            f"{len(failed)} of {len(jobs)} jobs failed ({reasons}); the logs are in "
-            f"{output / 'jobs'}, and the same command tries them again"
-        )
+    refuse_failures(failed, len(jobs), results)

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from cerp.artifact import VALUES_CODECS, Encoding, embedding_bytes, section_bytes
+from cerp.artifact import embedding_bytes, section_bytes
 from cerp.budget import parse_size
 from cerp.cli.options import AsJson, Seed, load_splits, needs_torch
 from cerp.cli.output import print_json, print_note, print_table
 from cerp.config import Values
+from cerp.data.titles import read_titles
 from cerp.errors import ConfigError
+from cerp.files import write_bytes
 
 if TYPE_CHECKING:
+    from cerp.export import Written
     from cerp.fitted import FittedModel
-    from cerp.shipping import SizeLimit
 
 GraphName = Literal["edges", "tables"]
-
-
-class _Tried(NamedTuple):
-    """One way to write the model."""
-
-    values: Values
-    graph: GraphName
-    data: bytes | None
-    """The file; None where the model cannot be written so small."""
-    ndcg: float | None
-    """Validation NDCG@10 of the file; None where there is no validation part."""
 
 
 def export(
@@ -79,7 +69,7 @@ def export(
       cerp export run --data ratings.csv --max-file-size 2MB -o model.cerp
     """
     with needs_torch("Exporting a run"):
-        from cerp.data.titles import read_titles
+        from cerp.export import best_written, every_encoding
         from cerp.fitting import load_run
         from cerp.shipping import SizeLimit
     model = _chosen_model(load_run(run, load_splits(data, seed=seed), device=device), budget)
@@ -87,21 +77,11 @@ def export(
         None if max_size is None else parse_size(max_size),
         None if max_file_size is None else parse_size(max_file_size),
     )
-    tried = [
-        _try(
-            model,
-            Encoding(codec, seen=seen, ids=ids),
-            way,
-            limit,
-            None if titles is None else read_titles(titles, model.splits.items),
-        )
-        for way, codec in product(_graphs(model, graph), VALUES_CODECS)
-    ]
+    names = None if titles is None else read_titles(titles, model.splits.items)
+    tried = every_encoding(model, graph=graph, limit=limit, seen=seen, ids=ids, titles=names)
     is_limited = limit != SizeLimit()
-    best = _best(tried, values or (None if is_limited else "fp32"), graph or "edges")
+    best = best_written(tried, graph or "edges", values or (None if is_limited else "fp32"))
     assert best.data is not None
-    from cerp.files import write_bytes
-
     write_bytes(output, best.data)
     if as_json:
         print_json(_as_json(tried, best, output))
@@ -120,54 +100,7 @@ def _chosen_model(models: list[FittedModel], budget: str | None) -> FittedModel:
     raise ConfigError(f"the run has no model for {budget!r}; it has {there}")
 
 
-def _graphs(model: FittedModel, graph: GraphName | None) -> list[GraphName]:
-    if graph is not None:
-        return [graph]
-    return ["edges", "tables"] if model.config.backbone == "lightgcn" else ["edges"]
-
-
-def _try(
-    model: FittedModel,
-    encoding: Encoding,
-    graph: GraphName,
-    limit: SizeLimit,
-    titles: list[str] | None,
-) -> _Tried:
-    from cerp.artifact import decode
-    from cerp.evaluation import evaluate
-    from cerp.shipping import scorer_of
-    from cerp.stages import score_memory
-
-    try:
-        data = model.file(encoding, graph=graph, limit=limit, titles=titles)
-    except ConfigError:
-        return _Tried(encoding.values, graph, None, None)
-    ndcg = None
-    if len(model.splits.valid):
-        scorer = scorer_of(model.recommender, decode(data))
-        memory = score_memory(model.recommender.device)
-        metrics = evaluate(scorer, model.splits, on="valid", ks=(10,), memory=memory)
-        ndcg = metrics.mean["ndcg@10"]
-    return _Tried(encoding.values, graph, data, ndcg)
-
-
-def _best(tried: list[_Tried], values: Values | None, graph: GraphName) -> _Tried:
-    fitting = [
-        entry
-        for entry in tried
-        if entry.data is not None
-        and entry.graph == graph
-        and (values is None or entry.values == values)
-    ]
-    if not fitting:
-        raise ConfigError(
-            "no encoding of this model fits into the limit; train with the limit "
-            "(cerp train --max-file-size ...), so that the model is made for it"
-        )
-    return max(fitting, key=lambda entry: (entry.ndcg or 0.0, -len(entry.data or b"")))
-
-
-def _as_json(tried: list[_Tried], best: _Tried, output: Path) -> dict[str, Any]:
+def _as_json(tried: list[Written], best: Written, output: Path) -> dict[str, Any]:
     return {
         "file": str(output),
         "values": best.values,
@@ -187,7 +120,7 @@ def _as_json(tried: list[_Tried], best: _Tried, output: Path) -> dict[str, Any]:
     }
 
 
-def _print(tried: list[_Tried], best: _Tried) -> None:
+def _print(tried: list[Written], best: Written) -> None:
     print_table(
         ("values", "graph", "embedding bytes", "file bytes", "valid ndcg@10", ""),
         [

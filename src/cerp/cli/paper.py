@@ -10,7 +10,6 @@ import typer
 from cerp.cli.options import AsJson, Device, chosen_device, needs_torch
 from cerp.cli.output import print_json, print_note
 from cerp.data.datasets import load
-from cerp.errors import TrainingError
 
 DEFAULT_DATASET = "gowalla"
 
@@ -81,7 +80,7 @@ def paper(
     with needs_torch("Reproducing the paper"):
         from cerp.comparison.display import display
         from cerp.comparison.results import Results
-        from cerp.comparison.running import run
+        from cerp.comparison.running import refuse_failures, run
         from cerp.paper.output import record_path, write_all
         from cerp.paper.planning import plan, restricted
         from cerp.paper.recipe import read_recipe
@@ -123,9 +122,4 @@ def paper(
     else:
         typer.echo(markdown, nl=False)
         print_note("saved", str(output / name))
-    if failed:
-        reasons = "; ".join(f"{job}: {reason}" for job, reason in failed.items())
-        raise TrainingError(
-            f"{len(failed)} of {len(jobs)} jobs failed ({reasons}); the logs are in "
-            f"{runs / name / 'jobs'}, and the same command tries them again"
-        )
+    refuse_failures(failed, len(jobs), results)

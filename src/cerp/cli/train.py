@@ -15,8 +15,6 @@ from cerp.data.splits import Splits
 from cerp.errors import ConfigError
 from cerp.presets import preset
 
-DEFAULT_BUDGET = "99%"
-
 
 @reads_data
 def train(
@@ -108,7 +106,7 @@ def train(
         chosen = config_of(tuned.method, tuned.backbone, tuned.settings)
     config = _overridden(
         chosen,
-        budgets=tuple(budget or [max_file_size or DEFAULT_BUDGET]),
+        budgets=tuple(budget or filter(None, [max_file_size])) or None,
         max_file_size=max_file_size,
         values=values,
         keep_seen=keep_seen,

@@ -16,7 +16,7 @@ from cerp.comparison.results import Results
 from cerp.comparison.worker import DATA_FOLDER, JOB_FILE, LOG_FILE, JobFolder
 from cerp.config import differences
 from cerp.data.splits import Splits
-from cerp.errors import ConfigError
+from cerp.errors import ConfigError, TrainingError
 from cerp.files import write_json
 
 LOOK_EVERY_SECONDS = 0.2
@@ -158,3 +158,13 @@ class _Processes:
 def _close(process: subprocess.Popen[bytes]) -> None:
     assert process.stdin is not None
     process.stdin.close()
+
+
+def refuse_failures(failed: dict[str, str], num_jobs: int, results: Results) -> None:
+    """After all is saved: an error that names the jobs that failed, if any did."""
+    if failed:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
+        raise TrainingError(
+            f"{len(failed)} of {num_jobs} jobs failed ({reasons}); the logs are in "
+            f"{results.folder / 'jobs'}, and the same command tries them again"
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -105,6 +105,13 @@ class Embedding(nn.Module, ABC):
     def cost(self) -> Cost:
         """What is stored; methods without networks store their values and nothing else."""
         return Cost(self.nnz, self.nnz)
+
+    def facts(self) -> dict[str, Any]:
+        """What a result says of the vectors' shape: average dimension, and overlap if it has one.
+
+        By default the values that belong to an entity on average.
+        """
+        return {"avg_dim": self.cost().paper / self.num_embeddings, "overlap": None}
 
     def stored(self) -> Stored:
         """The tables that a model file holds, as views of the parameters."""

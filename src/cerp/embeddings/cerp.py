@@ -117,6 +117,17 @@ class CompositionalEmbedding(PrunableEmbedding):
         nonzero = self.effective_weight() != 0
         return diagnose(nonzero, self._row_pairs(), self.sparsity)
 
+    def facts(self) -> dict[str, Any]:
+        """The main figures of `diagnostics`."""
+        found = self.diagnostics()
+        return {
+            "avg_dim": found.average_dimension,
+            "overlap": found.overlap,
+            "buckets": self.hash.buckets,
+            "empty_entities": found.empty_entities,
+            "empty_rows": found.empty_rows,
+        }
+
     def stored(self) -> Stored:
         """P and Q, with what is left of them."""
         masks = (None, None) if self.mask is None else self.codebooks(self.mask)

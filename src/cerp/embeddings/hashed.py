@@ -8,12 +8,11 @@ import torch
 import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor, nn
 
-from cerp.artifact.model import Index
+from cerp.artifact.model import HASH_PRIME, Index
 from cerp.embeddings.base import Embedding, Stored, StoredTable
 from cerp.embeddings.composition import Composition
 from cerp.errors import ConfigError
 
-HASH_PRIME = 2**31 - 1
 FACTOR_END = 2**21
 """Factors are below this: a·k + c then stays below 2^53, exact in JavaScript's numbers too."""
 
@@ -91,6 +90,10 @@ class HashedEmbedding(Embedding):
     def nnz(self) -> int:
         """All values of the table: they are stored, zero or not."""
         return self.weight.numel()
+
+    def facts(self) -> dict[str, Any]:
+        """Rows are shared, but every entity's vector is whole."""
+        return {"avg_dim": float(self.embedding_dim), "overlap": None}
 
     def stored(self) -> Stored:
         """The table; the file computes the hash again."""

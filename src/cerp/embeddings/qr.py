@@ -131,6 +131,10 @@ class QuotientRemainderEmbedding(Embedding):
             return torch.cat([remainder, quotient], dim=-1)
         return remainder * quotient if self.operation == "mult" else remainder + quotient
 
+    def facts(self) -> dict[str, Any]:
+        """Rows are shared, but every entity's vector is whole."""
+        return {"avg_dim": float(self.embedding_dim), "overlap": None}
+
     def stored(self) -> Stored:
         """R and Q."""
         tables = (

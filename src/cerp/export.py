@@ -1,0 +1,80 @@
+"""The ways to write a trained model, each judged on validation as its file would have it."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import NamedTuple
+
+from cerp.artifact import VALUES_CODECS, Encoding, ValuesCodec, decode
+from cerp.errors import ConfigError
+from cerp.evaluation import evaluate
+from cerp.fitted import FittedModel
+from cerp.shipping import Graph, SizeLimit, scorer_of
+from cerp.stages import score_memory
+
+
+class Written(NamedTuple):
+    """A model in one encoding."""
+
+    values: ValuesCodec
+    graph: Graph
+    data: bytes | None
+    """The file; None where the model cannot be written so small."""
+    ndcg: float | None
+    """Validation NDCG@10 of the file; None where there is no validation part, or no file."""
+
+
+def every_encoding(
+    model: FittedModel,
+    *,
+    graph: Graph | None = None,
+    limit: SizeLimit | None = None,
+    seen: bool = True,
+    ids: bool = True,
+    titles: list[str] | None = None,
+) -> list[Written]:
+    """The model in all precisions; LightGCN with its graph and as tables, unless one is given."""
+    graphs: list[Graph] = ["edges"] if graph is None else [graph]
+    if graph is None and model.config.backbone == "lightgcn":
+        graphs.append("tables")
+    return [
+        _written(model, Encoding(values, seen=seen, ids=ids), way, limit, titles)
+        for way, values in product(graphs, VALUES_CODECS)
+    ]
+
+
+def best_written(
+    written: list[Written], graph: Graph, values: ValuesCodec | None = None
+) -> Written:
+    """The best on validation, and the smaller of equals; of one precision if that is given."""
+    fitting = [
+        entry
+        for entry in written
+        if entry.data is not None and entry.graph == graph and values in (None, entry.values)
+    ]
+    if not fitting:
+        raise ConfigError(
+            "no encoding of this model fits into the limit; train with the limit "
+            "(cerp train --max-file-size ...), so that the model is made for it"
+        )
+    return max(fitting, key=lambda entry: (entry.ndcg or 0.0, -len(entry.data or b"")))
+
+
+def _written(
+    model: FittedModel,
+    encoding: Encoding,
+    graph: Graph,
+    limit: SizeLimit | None,
+    titles: list[str] | None,
+) -> Written:
+    try:
+        data = model.file(encoding, graph=graph, limit=limit, titles=titles)
+    except ConfigError:
+        return Written(encoding.values, graph, None, None)
+    ndcg = None
+    if len(model.splits.valid):
+        scorer = scorer_of(model.recommender, decode(data))
+        memory = score_memory(model.recommender.device)
+        metrics = evaluate(scorer, model.splits, on="valid", ks=(10,), memory=memory)
+        ndcg = metrics.mean["ndcg@10"]
+    return Written(encoding.values, graph, data, ndcg)
