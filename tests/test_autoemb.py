@@ -106,6 +106,14 @@ def test_equal_degree_and_last_weights_give_equal_weights():
     assert not torch.allclose(weights[0], weights[3])
 
 
+def test_vectors_of_all_entities_never_wait_for_the_device():
+    embedding = TestAutoEmb().build().train().to("meta")  # has no values: looking at one fails
+    embedding.table().sum().backward()
+    with embedding.controllers_learning():
+        embedding.table().sum().backward()
+    assert all(entry.grad is not None for entry in embedding.parameters())
+
+
 def test_users_and_items_have_controllers_and_maps_of_their_own():
     embedding = TestAutoEmb().build()
     for part in (embedding.controllers.users, embedding.parts.users):

@@ -235,13 +235,12 @@ def test_a_name_is_given_once():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("name", ALL_NAMES)
 def test_on_the_gpu_outputs_are_those_of_the_cpu(name: str):
-    backbone, embedding = create(name), full_table()
-    users = np.arange(NUM_USERS, dtype=np.int32)
-    here = (*backbone(embedding, USERS, ITEMS), backbone.scorer(embedding).score_all(users))
-    backbone, embedding = backbone.cuda(), embedding.cuda()
-    there = (
-        *backbone(embedding, USERS.cuda(), ITEMS.cuda()),
-        backbone.scorer(embedding).score_all(users),
-    )
-    for on_cpu, on_gpu in zip(here, there, strict=True):
+    def outputs(device: str) -> tuple[Tensor, ...]:
+        backbone, embedding = create(name).to(device), full_table().to(device)
+        output = backbone(embedding, USERS.to(device), ITEMS.to(device))
+        users = np.arange(NUM_USERS, dtype=np.int32)
+        scores = backbone.scorer(embedding).score_all(users)
+        return output.scores, torch.cat(output.vectors, dim=1), output.weights, scores
+
+    for on_cpu, on_gpu in zip(outputs("cpu"), outputs("cuda"), strict=True):
         torch.testing.assert_close(on_cpu.detach(), on_gpu.detach().cpu(), rtol=1e-5, atol=1e-5)

@@ -136,6 +136,13 @@ def test_a_trial_is_taken_back_after_an_error():
     assert all(torch.equal(after[name], before[name]) for name in before)
 
 
+def test_neither_vectors_nor_a_trial_wait_for_the_device():
+    embedding = TestGrowing().build().train().to("meta")  # has no values: looking at one fails
+    with embedding.enlarged(ALL_IDS.to("meta")):
+        embedding.table().sum().backward()
+    assert all(entry.grad is not None for entry in embedding.parameters())
+
+
 def test_the_policy_gives_probabilities_and_none_for_what_cannot_be():
     embedding = TestGrowing().build()
     chances = policy()(ALL_IDS, embedding).exp()

@@ -30,12 +30,14 @@ class Csr(NamedTuple):
     def symmetric(cls, first: Tensor, second: Tensor, values: Tensor, size: int) -> Csr:
         """``M[first, second]`` and ``M[second, first]`` hold the values; repeated places add up."""
         rows = torch.cat([first, second])
-        order = torch.sort(rows, stable=True).indices
+        # Short integers are sorted in half the time, and read by products in half the time too.
+        order = torch.sort(rows.int(), stable=True).indices
         # Counted without torch.bincount, for which a GPU would have to wait.
-        counts = torch.zeros(size + 1, dtype=torch.int64, device=rows.device)
-        counts.scatter_add_(0, rows + 1, torch.ones_like(rows))
-        columns = torch.cat([second, first])[order]
-        return cls(counts.cumsum(0), columns, torch.cat([values, values])[order])
+        counts = torch.zeros(size + 1, dtype=torch.int32, device=rows.device)
+        counts.scatter_add_(0, rows + 1, counts.new_ones(()).expand(len(rows)))
+        columns = torch.cat([second, first]).int()[order]
+        offsets = counts.cumsum(0, dtype=torch.int32)
+        return cls(offsets, columns, torch.cat([values, values])[order])
 
     def times(self, table: Tensor) -> Tensor:
         """``M · table``"""

@@ -14,7 +14,7 @@ import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor, nn
 
 from cerp.embeddings.base import Cost, Embedding
-from cerp.embeddings.controller import BySide, Controller, check_sides, popularity_buckets
+from cerp.embeddings.controller import BySide, Controller, Sides, check_sides, popularity_buckets
 from cerp.errors import ConfigError
 from cerp.layers import BatchNorm, linear, track_averages
 
@@ -67,14 +67,12 @@ class AutoEmbedding(Embedding):
         check_sides(num_users, num_embeddings)
         if len(sizes) < 2 or sizes[0] < 1 or any(a >= b for a, b in pairwise(sizes)):
             raise ConfigError(f"AutoEmb mixes two or more sizes, the smallest first, got {sizes}")
-        self.sizes = sizes
+        self.sizes, self.num_users = sizes, num_users
         self.weight = nn.Parameter(torch.empty(num_embeddings, sum(sizes)))
         nn.init.xavier_uniform_(self.weight, generator=generator)
-        self.parts = BySide(num_users, *(_Parts(sizes, embedding_dim, generator) for _ in range(2)))
+        self.parts = BySide(*(_Parts(sizes, embedding_dim, generator) for _ in range(2)))
         choices = len(sizes)
-        self.controllers = BySide(
-            num_users, *(Controller(choices, choices, generator) for _ in range(2))
-        )
+        self.controllers = BySide(*(Controller(choices, choices, generator) for _ in range(2)))
         self.register_buffer("popularity", popularity_buckets(degrees, num_embeddings))
         alpha = torch.zeros(num_embeddings, choices)
         alpha[:, 0] = 1
@@ -108,18 +106,23 @@ class AutoEmbedding(Embedding):
     def forward(self, ids: Tensor) -> Tensor:
         """Vectors of ids: shape (*,) to (*, embedding_dim)."""
         flat = ids.reshape(-1).long()
-        vectors = self._mixed(flat, F.embedding(flat, self.weight))
+        vectors = self._mixed(
+            Sides.of(flat, self.num_users),
+            F.embedding(flat, self.weight),
+            self.popularity[flat],
+            self.alpha[flat],
+        )
         return self._zero_padding(vectors.view(*ids.shape, self.embedding_dim), ids)
 
     def table(self) -> Tensor:
         """The vectors of all ids, (num_embeddings, embedding_dim)."""
-        ids = torch.arange(self.num_embeddings, device=self.weight.device)
-        return self._zero_padding(self._mixed(ids, self.weight))
+        sides = Sides(self.num_users, self.num_embeddings - self.num_users)
+        return self._zero_padding(self._mixed(sides, self.weight, self.popularity, self.alpha))
 
     def mixing_weights(self, ids: Tensor) -> Tensor:
         """α of ids (n,) by the controllers, (n, sizes); the rows add up to 1."""
-        scores = self.controllers(ids, self.popularity[ids], self.alpha[ids])
-        return torch.softmax(scores, dim=1)
+        sides = Sides.of(ids, self.num_users)
+        return self._mixing_weights(sides, self.popularity[ids], self.alpha[ids])
 
     @torch.no_grad()
     def remember(self, ids: Tensor) -> None:
@@ -161,12 +164,16 @@ class AutoEmbedding(Embedding):
         learned = sum(parameter.numel() for parameter in self.parameters())
         return Cost(self.nnz, learned + self.alpha.numel())
 
-    def _mixed(self, ids: Tensor, rows: Tensor) -> Tensor:
+    def _mixed(self, sides: Sides, rows: Tensor, popularity: Tensor, alpha: Tensor) -> Tensor:
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self._controllers_learn):
-            parts = self.parts(ids, rows)
-        with torch.set_grad_enabled(torch.is_grad_enabled() and self._controllers_learn):
-            alpha = self.mixing_weights(ids) if self.training else self.alpha[ids]
+            parts = self.parts(sides, rows)
+        if self.training:
+            with torch.set_grad_enabled(torch.is_grad_enabled() and self._controllers_learn):
+                alpha = self._mixing_weights(sides, popularity, alpha)
         return torch.einsum("nj,njd->nd", alpha, parts)
+
+    def _mixing_weights(self, sides: Sides, popularity: Tensor, alpha: Tensor) -> Tensor:
+        return torch.softmax(self.controllers(sides, popularity, alpha), dim=1)
 
 
 class _Parts(nn.Module):

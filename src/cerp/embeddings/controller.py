@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,21 +20,53 @@ POPULARITY_DIM = 32
 HIDDEN_WIDTH = 512
 
 
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """Which of some rows belong to users and which to items.
+
+    How many there are of each is known to the host, so that splitting and joining
+    rows, and their gradients, never wait for the device.
+    """
+
+    users: int
+    """How many rows belong to users."""
+    items: int
+    """And how many to items."""
+    order: Tensor | None = None
+    """The places of the users' rows, then those of the items'; None: users come first anyway."""
+
+    @classmethod
+    def of(cls, ids: Tensor, num_users: int) -> Sides:
+        """The sides of entities (n,) in any order; counting them waits for the device."""
+        is_item = ids >= num_users
+        items = int(is_item.sum())
+        return cls(len(ids) - items, items, torch.argsort(is_item, stable=True))
+
+    def split(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The rows (n, *) of users and those of items, each in the order they come in."""
+        ordered = rows if self.order is None else rows.index_select(0, self.order)
+        of_users, of_items = torch.split(ordered, [self.users, self.items])
+        return of_users, of_items
+
+    def join(self, of_users: Tensor, of_items: Tensor) -> Tensor:
+        """The inverse of `split`."""
+        ordered = torch.cat([of_users, of_items])
+        if self.order is None:
+            return ordered
+        return torch.empty_like(ordered).index_copy(0, self.order, ordered)
+
+
 class BySide(nn.Module):
     """Two modules of one kind: the first for users, the second for items."""
 
-    def __init__(self, num_users: int, users: nn.Module, items: nn.Module) -> None:
+    def __init__(self, users: nn.Module, items: nn.Module) -> None:
         super().__init__()
-        self.num_users, self.users, self.items = num_users, users, items
+        self.users, self.items = users, items
 
-    def forward(self, ids: Tensor, *inputs: Tensor) -> Tensor:
-        """Each row of the inputs through the module of its entity's side: (n,), (n, *), ... ."""
-        is_user = ids < self.num_users
-        of_users = self.users(*(rows[is_user] for rows in inputs))
-        of_items = self.items(*(rows[~is_user] for rows in inputs))
-        result: Tensor = of_users.new_empty(len(ids), *of_users.shape[1:])
-        result[is_user], result[~is_user] = of_users, of_items
-        return result
+    def forward(self, sides: Sides, *inputs: Tensor) -> Tensor:
+        """Each row of the inputs through the module of its side: (n,), (n, *), ... ."""
+        of_users, of_items = zip(*map(sides.split, inputs), strict=True)
+        return sides.join(self.users(*of_users), self.items(*of_items))
 
 
 class Controller(nn.Module):

@@ -14,7 +14,7 @@ import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor, nn
 
 from cerp.embeddings.base import Cost, Embedding
-from cerp.embeddings.controller import BySide, check_sides
+from cerp.embeddings.controller import BySide, Sides, check_sides
 from cerp.errors import ConfigError, DataError
 from cerp.layers import BatchNorm, linear, track_averages
 
@@ -44,6 +44,7 @@ class GrowingEmbedding(Embedding):
     """
 
     levels: Tensor
+    _sizes: Tensor
 
     def __init__(
         self,
@@ -71,8 +72,10 @@ class GrowingEmbedding(Embedding):
         self.tables = nn.ParameterList(torch.empty(num_embeddings, size) for size in sizes)
         for table in self.tables:
             nn.init.xavier_uniform_(table, generator=generator)
-        self.maps = BySide(num_users, *(_Maps(sizes, generator) for _ in range(2)))
+        self.maps = BySide(*(_Maps(sizes, generator) for _ in range(2)))
         self.register_buffer("levels", self._checked(levels))
+        # The sizes where the levels are, to be looked up without waiting for the device.
+        self.register_buffer("_sizes", torch.tensor(sizes), persistent=False)
 
     @classmethod
     def for_limit(
@@ -114,23 +117,22 @@ class GrowingEmbedding(Embedding):
         """Vectors of ids: shape (*,) to (*, embedding_dim)."""
         flat = ids.reshape(-1).long()
         rows = [F.embedding(flat, table) for table in self.tables]
-        vectors = self.maps(flat, self.levels[flat], *rows)
+        vectors = self.maps(Sides.of(flat, self.num_users), self.levels[flat], *rows)
         return self._zero_padding(vectors.view(*ids.shape, self.embedding_dim), ids)
 
     def table(self) -> Tensor:
         """The vectors of all ids, (num_embeddings, embedding_dim)."""
-        ids = torch.arange(self.num_embeddings, device=self.levels.device)
-        return self._zero_padding(self.maps(ids, self.levels, *self.tables))
+        sides = Sides(self.num_users, self.num_embeddings - self.num_users)
+        return self._zero_padding(self.maps(sides, self.levels, *self.tables))
 
     def growth(self, ids: Tensor) -> Tensor:
         """``d_{g+1} − d_g``: the values that enlarging adds; 0 at the largest size."""
-        sizes = torch.tensor([*self.sizes, self.sizes[-1]], device=ids.device)
-        return sizes.diff()[self.levels[ids]]
+        return self._sizes.diff(append=self._sizes[-1:])[self.levels[ids]]
 
     def can_grow(self, ids: Tensor) -> Tensor:
         """Whether each entity has a larger size, and the budget room for it."""
         growth = self.growth(ids)
-        return (growth > 0) & (growth <= self.limit - self.nnz)
+        return (growth > 0) & (growth <= self._room())
 
     @torch.no_grad()
     def enlarge(self, ids: Tensor) -> Tensor:
@@ -138,10 +140,10 @@ class GrowingEmbedding(Embedding):
 
         Returns those that grew.
         """
-        ids = ids[self.growth(ids) > 0]
-        ids = ids[self.growth(ids).cumsum(0) <= self.limit - self.nnz]
-        self._move_up(ids)
-        return ids
+        growth = self.growth(ids)
+        grows = (growth > 0) & (growth.cumsum(0) <= self._room())
+        self._move_up(ids, grows)
+        return ids[grows]
 
     @contextmanager
     def enlarged(self, ids: Tensor) -> Iterator[None]:
@@ -149,11 +151,10 @@ class GrowingEmbedding(Embedding):
 
         Nothing is left of it, nor of what training notes of averages in it.
         """
-        ids = ids[self.can_grow(ids)]
         levels = self.levels[ids]
         with torch.no_grad():
             rows = [table[ids] for table in self.tables]  # indexing with ids copies
-            self._move_up(ids)
+            self._move_up(ids, self.can_grow(ids))
         track_averages(self.maps, tracks=False)
         try:
             yield
@@ -167,22 +168,37 @@ class GrowingEmbedding(Embedding):
     @property
     def nnz(self) -> int:
         """``Σ_k d_{g_k}``: each entity's values in the table of its size."""
-        counts = torch.bincount(self.levels, minlength=len(self.sizes))
-        return int((counts * torch.tensor(self.sizes, device=counts.device)).sum())
+        return int(self._values())
 
     def cost(self) -> Cost:
         """``Σ_k d_{g_k}``; and with the maps and their normalisation."""
         maps = sum(parameter.numel() for parameter in self.maps.parameters())
         return Cost(self.nnz, self.nnz + maps)
 
-    def _move_up(self, ids: Tensor) -> None:
-        levels = self.levels[ids]
+    def _values(self) -> Tensor:
+        """`nnz` on the device: nothing waits for it."""
+        return self._sizes[self.levels].sum()
+
+    def _room(self) -> Tensor:
+        """The values that the limit still allows."""
+        return self.limit - self._values()
+
+    def _move_up(self, ids: Tensor, moves: Tensor) -> None:
+        """One level up for those of distinct ids that move.
+
+        Both sides' maps of all levels see all rows, and the right results are
+        kept: ids are few, and to pick out rows would wait for the device each time.
+        """
+        users, items = self.maps.users, self.maps.items
+        assert isinstance(users, _Maps)
+        assert isinstance(items, _Maps)
+        levels, is_user = self.levels[ids], (ids < self.num_users)[:, None]
         for level, (smaller, larger) in enumerate(pairwise(self.tables)):
-            for is_item, maps in enumerate((self.maps.users, self.maps.items)):
-                assert isinstance(maps, _Maps)
-                moved = ids[(levels == level) & ((ids >= self.num_users) == bool(is_item))]
-                larger[moved] = maps.steps[level](smaller[moved])
-        self.levels[ids] = levels + 1
+            rows = smaller[ids]
+            mapped = torch.where(is_user, users.steps[level](rows), items.steps[level](rows))
+            arrives = (moves & (levels == level))[:, None]
+            larger[ids] = torch.where(arrives, mapped, larger[ids])
+        self.levels[ids] = levels + moves
 
     def _checked(self, levels: Tensor | None) -> Tensor:
         if levels is None:

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor, nn
 
-from cerp.embeddings.controller import BySide, Controller, popularity_buckets
+from cerp.embeddings.controller import BySide, Controller, Sides, popularity_buckets
 from cerp.embeddings.esapn import GrowingEmbedding
 
 KEEP, ENLARGE = 0, 1
@@ -43,16 +43,14 @@ class SizePolicy(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        self.num_sizes = num_sizes
-        self.controllers = BySide(
-            num_users, *(Controller(num_sizes, 2, generator) for _ in range(2))
-        )
+        self.num_users, self.num_sizes = num_users, num_sizes
+        self.controllers = BySide(*(Controller(num_sizes, 2, generator) for _ in range(2)))
         self.register_buffer("popularity", popularity_buckets(degrees, len(degrees)))
 
     def forward(self, ids: Tensor, embedding: GrowingEmbedding) -> Tensor:
         """``log π``, (n, 2), of ids (n,)."""
         state = F.one_hot(embedding.levels[ids], self.num_sizes).float()
-        scores = self.controllers(ids, self.popularity[ids], state)
+        scores = self.controllers(Sides.of(ids, self.num_users), self.popularity[ids], state)
         impossible = torch.zeros_like(scores, dtype=torch.bool)
         impossible[:, ENLARGE] = ~embedding.can_grow(ids)
         return torch.log_softmax(scores.masked_fill(impossible, -torch.inf), dim=1)
@@ -64,15 +62,27 @@ class EntityLosses(NamedTuple):
     ids: Tensor
     losses: Tensor
 
-    @classmethod
-    def of(cls, users: Tensor, items: Tensor, losses: Tensor) -> EntityLosses:
-        """The mean over an entity's places in a batch: a loss counts for its user and its item.
 
-        All are (B,); items are entities, behind the users.
-        """
-        ids, places = torch.unique(torch.cat([users, items]), return_inverse=True)
-        sums = losses.new_zeros(len(ids)).index_add_(0, places, torch.cat([losses, losses]))
-        return cls(ids, sums / torch.bincount(places, minlength=len(ids)))
+class PairEntities(NamedTuple):
+    """The distinct entities of B pairs of a user and an item."""
+
+    ids: Tensor
+    """(n,), ascending."""
+    rows: Tensor
+    """(2B,): the row in ``ids`` of each user, then of each item."""
+    counts: Tensor
+    """(n,): how often each occurs."""
+
+    @classmethod
+    def of(cls, users: Tensor, items: Tensor) -> PairEntities:
+        """Both are entities, (B,), the items behind the users."""
+        both = torch.cat([users, items])
+        return cls(*torch.unique(both, return_inverse=True, return_counts=True))
+
+    def mean_losses(self, losses: Tensor) -> EntityLosses:
+        """From losses of the pairs, (B,): a loss counts for its user and for its item."""
+        sums = losses.new_zeros(len(self.ids)).index_add_(0, self.rows, torch.cat([losses, losses]))
+        return EntityLosses(self.ids, sums / self.counts)
 
 
 def ranking_losses(scores: Tensor) -> Tensor:
@@ -122,12 +132,13 @@ def policy_loss(
     of these pairs with the embedding as it is when called, inside the trial.
     Afterwards the embedding is as before.
     """
-    ids = torch.unique(torch.cat([users, items]))
+    entities = PairEntities.of(users, items)
+    ids = entities.ids
     log_policy = policy(ids, embedding)
     draws = torch.rand(len(ids), generator=generator, device=ids.device)
     enlarges = draws < log_policy.detach()[:, ENLARGE].exp()
     with torch.no_grad(), embedding.enlarged(ids[enlarges]):
-        rewards = history.rewards(EntityLosses.of(users, items, judge()))
+        rewards = history.rewards(entities.mean_losses(judge()))
     chosen = torch.where(enlarges, log_policy[:, ENLARGE], log_policy[:, KEEP])
     return -(chosen * rewards).sum()
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from cerp.embeddings.esapn import SIZES, GrowingEmbedding
 from cerp.embeddings.esapn_policy import (
-    EntityLosses,
     LossHistory,
+    PairEntities,
     SizePolicy,
     grow,
     policy_loss,
@@ -108,9 +108,10 @@ class _GrowingObjective(Objective):
 
     def __call__(self, model: Recommender, batch: Batch, global_size: int) -> Tensor:
         users, items = batch.users, batch.positives + model.backbone.num_users
-        self.hooks.grow(torch.unique(torch.cat([users, items])))
+        entities = PairEntities.of(users, items)
+        self.hooks.grow(entities.ids)
         scores = model(batch).scores
-        self.hooks.history.append(EntityLosses.of(users, items, ranking_losses(scores.detach())))
+        self.hooks.history.append(entities.mean_losses(ranking_losses(scores.detach())))
         return bpr(scores) / global_size
 
 
@@ -141,9 +142,10 @@ class _Search(StageHooks):
 
     def grow(self, ids: Tensor) -> None:
         """Enlarge whom the policy wants to; keep the levels for limits that this passes."""
-        embedding = self.embedding
+        embedding, pending = self.embedding, self._pending()
         grown = grow(self.policy, embedding, ids)
-        passed = [limit for limit in self._pending() if embedding.nnz > limit]
+        values = embedding.nnz if pending else 0  # counting waits for the device
+        passed = [limit for limit in pending if values > limit]
         if not passed:
             return
         sizes = torch.tensor(embedding.sizes, device=ids.device)
@@ -151,7 +153,7 @@ class _Search(StageHooks):
         added = (sizes[levels] - sizes[levels - 1]).cumsum(0)
         for limit in passed:
             # The clearest cases came first: the later ones have no room under this limit.
-            too_late = grown[added > limit - (embedding.nnz - added[-1])]
+            too_late = grown[added > limit - (values - added[-1])]
             self.levels[limit] = embedding.levels.index_add(0, too_late, -torch.ones_like(too_late))
 
     def after_epoch(self, epoch: int) -> dict[str, float]:
@@ -170,7 +172,9 @@ class _Search(StageHooks):
         self.saved.load_state_dict(tensors)
 
     def _pending(self) -> list[int]:
-        return [limit for limit in self.limits if limit not in self.levels]
+        """The limits that may still be passed; that of the embedding itself never is."""
+        passable = [limit for limit in self.limits if limit < self.embedding.limit]
+        return [limit for limit in passable if limit not in self.levels]
 
     def _found(self, limit: int, valid_ndcg: float) -> Found:
         is_last = limit not in self.levels
