@@ -29,9 +29,7 @@ class Composition(NamedTuple):
         members = torch.sort(flat, stable=True).indices // len(rows)
         offsets = F.pad(torch.bincount(flat, minlength=num_rows).cumsum(0), (1, 0))
         index = torch.int32 if chosen.numel() <= torch.iinfo(torch.int32).max else torch.int64
-        return cls(
-            Csr(starts.to(index), flat.to(index)), Csr(offsets.to(index), members.to(index))
-        )
+        return cls(Csr(starts.to(index), flat.to(index)), Csr(offsets.to(index), members.to(index)))
 
     @property
     def device(self) -> torch.device:

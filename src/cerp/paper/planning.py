@@ -20,6 +20,7 @@ from cerp.config import Config, differences
 from cerp.errors import ConfigError
 from cerp.paper.published import bucket_count
 from cerp.paper.recipe import Recipe, Run
+from cerp.paper.searched import searched_settings
 from cerp.presets import preset
 
 
@@ -49,8 +50,8 @@ def plan(recipe: Recipe, dataset: str, seeds: int | None = None) -> list[Planned
         for backbone in recipe.backbones:
             for run, number in zip(recipe.runs, numbers, strict=True):
                 if seed < number:
-                    job = _job(recipe, run, dataset, backbone, seed)
-                    found.setdefault(job.name, Planned(run, job))
+                    for job in _jobs(recipe, run, dataset, backbone, seed):
+                        found.setdefault(job.name, Planned(run, job))
     return list(found.values())
 
 
@@ -74,29 +75,32 @@ def restricted(
     return [one for one in kept if one.job.budgets]
 
 
-def _job(recipe: Recipe, run: Run, dataset: str, backbone: str, seed: int) -> Job:
+def _jobs(recipe: Recipe, run: Run, dataset: str, backbone: str, seed: int) -> list[Job]:
+    """One, or as many as the budgets were found to need different settings."""
     if run.method == POPULARITY:
-        return Job(POPULARITY, None, 0, (None,))
+        return [Job(POPULARITY, None, 0, (None,))]
     method = variant(run.method).method
+    budgets = (FULL,) if method == FULL else tuple(run.budgets) or recipe.budgets
     settings: list[dict[str, Any]] = []
     if run.preset == "paper":
         settings += [preset("paper", backbone, method).to_dict()]
         settings += [{"buckets": bucket_count(dataset)}]  # elsewhere by the rule
-    settings += [recipe.settings, run.settings]
+    over = [recipe.settings, run.settings]
     if recipe.setting is not None:
-        settings += [nested({recipe.setting: run.value})]
-    budgets = (FULL,) if method == FULL else recipe.budgets
+        over += [nested({recipe.setting: run.value})]
+    jobs: dict[str, Job] = {}
+    for budget in budgets:
+        found = searched_settings(dataset, method, backbone, budget) if recipe.searched else {}
+        entries = tuple(filter(None, [*settings, found, *over]))
+        job = _named(run, Job(run.method, backbone, seed, (budget,), entries, variant=run.method))
+        known = jobs.get(job.name)
+        jobs[job.name] = job if known is None else replace(known, budgets=(*known.budgets, budget))
+    return list(jobs.values())
+
+
+def _named(run: Run, job: Job) -> Job:
     # Each budget is pruned for itself: its result must not depend on which others are asked for.
-    job = Job(
-        run.method,
-        backbone,
-        seed,
-        budgets,
-        tuple(entries for entries in settings if entries),
-        variant=run.method,
-        shares_search=False,
-    )
-    return replace(job, method=f"{run.method}-{run.preset}-{_digest(job)}")
+    return replace(job, method=f"{run.method}-{run.preset}-{_digest(job)}", shares_search=False)
 
 
 def _digest(job: Job) -> str:

@@ -23,6 +23,8 @@ class Run:
     """As `cerp.comparison.variants` calls it."""
     preset: PresetName = "default"
     seeds: int = 1
+    budgets: list[str] = field(default_factory=list)
+    """Where a method is run under some of the recipe's budgets only."""
     variant: str | None = None
     """What tells it from the others of an ablation or a heat map."""
     value: str | float | None = None
@@ -52,6 +54,9 @@ class Recipe:
     """For all runs; those of a run go over them."""
     setting: str | None = None
     """What a sensitivity varies, such as ``prune.gamma``."""
+    searched: bool = False
+    """Whether methods get the settings that a search found for the data set, where there was
+    one (see `cerp.paper.searched`)."""
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):

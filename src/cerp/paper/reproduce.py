@@ -87,7 +87,7 @@ def _found(
         if result.method in by_name
         and result.error is None
         and result.backbone in (*recipe.backbones, None)
-        and result.budget in (*recipe.budgets, *by_name[result.method].job.budgets)
+        and result.budget in by_name[result.method].job.budgets
     ]
     kept.sort(key=lambda result: (order[result.method], result.seed))
     patterns = _patterns(kept, results.folder, earlier) if recipe.kind == "heatmap" else {}

@@ -1,0 +1,85 @@
+"""Learning rates and weight decays that were searched for the methods CERP is compared with.
+
+``benchmarks/search.py`` runs `cerp tune` for each method and backbone and keeps all trials in
+``results/<dataset>/search.json``; the best ones are in ``searched.json``, which recipes use.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from cerp.comparison.variants import nested
+
+Settings = dict[str, Any]
+"""Such as ``{"train.learning_rate": 0.01}``."""
+ANY = "any"
+"""For budgets that are no share of the full table."""
+GOOD_ENOUGH = 0.95
+"""Settings of another budget serve where they reach so much of the best NDCG@10."""
+
+
+def searched_settings(dataset: str, method: str, backbone: str, budget: str) -> Settings:
+    """Entries of `Config` that a search found; none where nothing was searched.
+
+    Those of the searched budget whose share of kept values is nearest, as a ratio: 95%
+    takes after 90%, not after 99%.
+    """
+    of_dataset: dict[str, dict[str, dict[str, Settings]]] = _searched().get(dataset, {})
+    by_budget = of_dataset.get(backbone, {}).get(method)
+    if by_budget is None:
+        return {}
+    shares = {searched: kept_share(searched) for searched in by_budget if searched != ANY}
+    share = kept_share(budget)
+    if share is None:
+        return nested(by_budget[ANY])
+
+    def distance(searched: str) -> float:
+        return abs(math.log((shares[searched] or 1.0) / share))
+
+    return nested(by_budget[min(shares, key=distance)])
+
+
+def best_by_budget(searches: Sequence[Mapping[str, Any]]) -> dict[str, Settings]:
+    """Of the searches of one method and backbone, as `tune` gives them: settings by budget.
+
+    Those of the first search serve at the other budgets too, unless they are
+    clearly worse there than the best of the budget's own search.
+    """
+    first = best_settings(searches[:1])
+    own = {search["budget"]: best_settings([search]) for search in searches}
+    serves = {search["budget"]: _share(search, first) >= GOOD_ENOUGH for search in searches}
+    found = {budget: first if serves[budget] else best for budget, best in own.items()}
+    return found | {ANY: best_settings(searches)}
+
+
+def best_settings(searches: Sequence[Mapping[str, Any]]) -> Settings:
+    """The settings with the largest mean of ``NDCG@10 / best NDCG@10 of the search``.
+
+    So each search has the same say. A trial that could not be trained counts as 0.
+    """
+    tried = [trial["settings"] for trial in searches[0]["trials"]]
+    best: Settings = max(tried, key=lambda one: sum(_share(search, one) for search in searches))
+    return best
+
+
+def _share(search: Mapping[str, Any], settings: Settings) -> float:
+    """Of the best NDCG@10 of the search."""
+    (trial,) = (trial for trial in search["trials"] if trial["settings"] == settings)
+    return float((trial["valid_ndcg@10"] or 0.0) / search["valid_ndcg@10"])
+
+
+def kept_share(budget: str) -> float | None:
+    """0.01 of ``99%``; None of a budget in values or bytes."""
+    return 1 - float(budget.rstrip("%")) / 100 if budget.endswith("%") else None
+
+
+@cache
+def _searched() -> dict[str, Any]:
+    text = files("cerp.paper").joinpath("searched.json").read_text("utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
