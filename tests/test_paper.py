@@ -37,14 +37,15 @@ from small_models import small_model
 ROOT = Path(__file__).parents[1]
 TABLE2_KEYS = {"method", "dataset", "backbone", "sparsity", "avg_dim", "ndcg10", "recall10"}
 TABLE3_KEYS = {"variant", "dataset", "backbone", "sparsity", "avg_dim", "ndcg10", "overlap_pct"}
-OUR_KEYS = {"seed", "nnz", "bytes", "preset", "ordering", "accounting", "seconds"}
+OUR_KEYS = {"seed", "nnz", "bytes", "preset", "ordering", "refit", "accounting", "seconds"}
 DATA = {"users": 2, "items": 4, "interactions": 2, "density_pct": 25.0, "fingerprint": "f00d"}
 DATA |= {"train": 1, "valid": 0, "test": 1}
 
 
 def result(label: str = "cerp-a", seed: int = 0, ndcg10: float = 0.1, **values: object) -> Result:
     """A made-up result of 99% with LightGCN; 100 values are allowed, and kept."""
-    shared = {"config": None, "fingerprint": "f00d", "version": "1", "device": "cpu"}
+    shared = {"fingerprint": "f00d", "version": "1", "device": "cpu"}
+    values = {"config": None, **values}
     figures = {"limit": 100, "nnz": 100, "stored_count": 100, "sparsity": 0.99, "avg_dim": 2.0}
     found = {"backbone": "lightgcn", "budget": "99%", "recall10": ndcg10 / 2, **figures, **values}
     return Result(label, seed=seed, ndcg10=ndcg10, **shared, **found)  # type: ignore[arg-type]
@@ -254,6 +255,15 @@ def test_a_method_table_has_means_the_paper_s_figures_and_cerp_s_gain():
     cerp, ud = told["cerp (spectral ids)"], told["ud"]
     assert (cerp["NDCG@10"], cerp["paper's NDCG@10"]) == ("0.1100 ± 0.0141", "0.0831")
     assert (ud["paper's NDCG@10"], ud["CERP against it"]) == ("0.0416", "+37.5% (better)")
+
+
+def test_a_refit_has_a_line_and_a_mark_of_its_own():
+    run = Run("cerp", preset="paper", settings={"refit": "train+valid"})
+    refit = Found(run, "native", result(config={"refit": "train+valid"}))
+    record = Record("made-up", "gowalla", DATA, [refit])
+    [section] = report(recipe("methods", run), record).sections
+    assert section.rows[0][0] == "cerp (paper, native ids, refit on train+valid)"
+    assert [row["refit"] for row in rows(recipe("methods", run), record)] == ["train+valid"]
 
 
 def test_a_method_that_was_not_run_has_a_row_and_is_listed_as_missing():
@@ -494,15 +504,17 @@ def test_without_any_figures_everything_is_missing(tmp_path: Path):
 
 
 def made_up_results(folder: Path) -> Path:
-    """UD of two seeds at 99%, .05 and .07; CERP .02 on the MLP and .12 on LightGCN."""
+    """UD of two seeds at 99%, .05 and .07; CERP .02 on the MLP and .12 on LightGCN, refit .2."""
     cerp = {"method": "cerp", "preset": "default", "ordering": "spectral"}
     ud = {"method": "ud", "preset": "default", "ordering": None, "backbone": "lightgcn"}
     shared = {"dataset": "gowalla", "sparsity": 99, "accounting": "honest", "seed": 0}
+    shared |= {"refit": None}
     table = [
         {**shared, **ud, "ndcg10": 0.05},
         {**shared, **ud, "ndcg10": 0.07, "seed": 1},
         {**shared, **cerp, "backbone": "mlp", "ndcg10": 0.02},
         {**shared, **cerp, "backbone": "lightgcn", "ndcg10": 0.12},
+        {**shared, **cerp, "backbone": "lightgcn", "ndcg10": 0.2, "refit": "train+valid"},
     ]
     (folder / "gowalla").mkdir()
     (folder / "gowalla" / "table2.json").write_text(json.dumps(table))

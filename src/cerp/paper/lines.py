@@ -30,6 +30,8 @@ class Line:
         words += [f"{ordering} ids"] if ordering else []
         accounting = self.run.settings.get("method_options", {}).get("accounting")
         words += [f"{accounting} count"] if accounting else []
+        refit = self.run.settings.get("refit")
+        words += [f"refit on {refit}"] if refit else []
         return f"{self.run.method} ({', '.join(words)})" if words else self.run.method
 
     @property

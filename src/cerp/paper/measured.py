@@ -23,6 +23,7 @@ class Measured:
             for name in ("other-data", "table2")
             for path in sorted(folder.glob(f"*/{name}.json"))
             for row in json.loads(path.read_text(encoding="utf-8"))
+            if row["refit"] is None  # figures that are compared are of models trained on training
         }
         known = list(of_recipes.values())
         self.rows = known + _earlier_rows(self.read("training.json"), known)

@@ -65,6 +65,7 @@ def _shared_keys(entry: Found, dataset: str) -> Row:
         "bytes": stored_bytes(result),
         "preset": entry.run.preset,
         "ordering": entry.ordering,
+        "refit": (result.config or {}).get("refit"),
         "accounting": accounting(entry),
         "seconds": result.seconds,
     }
