@@ -125,6 +125,13 @@ def test_popularity_is_judged_without_training(splits: Splits, tmp_path: Path):
     np.testing.assert_array_equal(kept.per_user["recall@10"], expected.per_user["recall@10"])
 
 
+def test_a_refit_is_judged_on_test_alone(splits: Splits, tmp_path: Path):
+    (job,) = plan(["ud"], ["mf"], ["75%"], 1, settings={**TINY, "refit": "train+valid"})
+    found = done(job, splits, tmp_path)["75%"]
+    assert found.ndcg10 is not None
+    assert found.valid_ndcg10 is None
+
+
 def test_cells_have_their_counts_and_a_refused_budget_its_reason(splits: Splits, tmp_path: Path):
     (job,) = plan(["ud"], ["mf"], ["75%", "99%"], 1, settings=TINY)
     found = done(job, splits, tmp_path)

@@ -27,6 +27,7 @@ from cerp.data.synthetic import synthetic
 from cerp.data.titles import read_titles
 from cerp.errors import ConfigError, DataError
 from cerp.evaluation import evaluate
+from cerp.export import Written, best_written
 from cerp.fitted import FittedModel
 from cerp.fitting import fit_all
 from cerp.runtime import Runtime
@@ -117,6 +118,14 @@ def test_values_that_do_not_fit_are_left_out_the_smallest_first():
     kept = np.abs(embedding.tables[0].weight)
     assert embedding_bytes(section_bytes(data)) <= limit
     assert sorted(kept[kept > 0]) == [4.0, 3.0, 2.0, 1.0, 0.5, 0.25][: (kept > 0).sum()][::-1]
+
+
+def test_values_are_left_out_for_a_limit_on_the_file_too():
+    model = fitted(budgets=("80%",))
+    shipped = ship(model.recommender, model.splits, "mf")
+    whole = encode(shipped, Encoding())
+    data = within(shipped, Encoding(), SizeLimit(file=len(whole) - 100))
+    assert len(whole) - 200 < len(data) <= len(whole) - 100
 
 
 def test_dense_tables_that_do_not_fit_are_refused():
@@ -238,14 +247,19 @@ def test_equal_limits_are_trained_once_and_read_back_in_their_precision(
         return train(*arguments, label=label, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr("cerp.fitting.train", noted)
-    # 99% of 3,200 values: every precision has room for all 32 of them.
-    config = replace(CONFIG, budgets=("99%",), max_file_size="50KB")
-    options = replace(QUIET, folder=tmp_path / "run", resume=True)
-    (first,) = fit_all(splits(), config, options)
-    (again,) = fit_all(splits(), config, options)
-    assert labels == ["train 99% fp16"]
-    assert again.encoding == first.encoding
-    assert again.file() == first.file()
+    # 80% of 3,200 values: both precisions have room for all 640 of them.
+    config = replace(CONFIG, budgets=("80%",), max_file_size="50KB")
+    chosen = []
+    for precisions in (("fp16", "int4"), ("int4", "fp16")):
+        monkeypatch.setattr("cerp.candidates.PRECISIONS", precisions)
+        options = replace(QUIET, folder=tmp_path / precisions[0], resume=True)
+        (first,) = fit_all(splits(), config, options)
+        (again,) = fit_all(splits(), config, options)
+        assert again.encoding == first.encoding
+        assert again.file() == first.file()
+        chosen.append(first.encoding)
+    assert labels == ["train 80% fp16", "train 80% int4"]
+    assert chosen[0] == chosen[1]  # so it was the second in one of the two orders
 
 
 def test_a_precision_that_cannot_be_written_is_refused_before_training(
@@ -254,6 +268,20 @@ def test_a_precision_that_cannot_be_written_is_refused_before_training(
     monkeypatch.setattr("cerp.fitting.train", None)
     with pytest.raises(ConfigError, match="cannot be written to a model file"):
         fitted(method="dhe", budgets=("50%",), values="int8")
+
+
+def test_a_file_is_of_the_precision_asked_for_or_the_best_and_then_the_smallest():
+    fp32, fp16, int8, too_large = (
+        Written("fp32", "edges", b"12345678", 0.3),
+        Written("fp16", "edges", b"1234", 0.3),
+        Written("int8", "edges", b"12", 0.2),
+        Written("int4", "edges", None, None),
+    )
+    written = [fp32, int8, too_large, fp16, Written("fp16", "tables", b"1", 0.9)]
+    assert best_written(written, "edges") == fp16
+    assert best_written(written, "edges", "int8") == int8
+    with pytest.raises(ConfigError, match="no encoding of this model fits"):
+        best_written(written, "edges", "int4")
 
 
 def test_lightgcn_files_keep_the_graph_whatever_is_asked():
