@@ -33,10 +33,17 @@ def test_soft_threshold_by_hand():
     torch.testing.assert_close(pruned, torch.tensor([0.3, -0.3, 0.0, 0.0, 0.0]))
 
 
-def test_soft_threshold_gradients_match_finite_differences():
+def test_a_ceiling_scales_thresholds():
+    weight = torch.tensor([2.0, -2.0, 0.5])
+    pruned = soft_threshold(weight, torch.full((3,), logit(0.2)), torch.tensor(6.0))
+    torch.testing.assert_close(pruned, torch.tensor([0.8, -0.8, 0.0]))
+
+
+@pytest.mark.parametrize("ceiling", [1.0, 1.3])
+def test_soft_threshold_gradients_match_finite_differences(ceiling: float):
     weight = torch.tensor([[0.9, -0.7, 0.1], [-0.2, 0.6, -0.8]], dtype=torch.float64)
     threshold = torch.tensor([[-2.0, 0.1, -1.0], [0.5, -0.4, -3.0]], dtype=torch.float64)
-    arguments = (weight.requires_grad_(), threshold.requires_grad_())
+    arguments = (weight.requires_grad_(), threshold.requires_grad_(), ceiling)
     assert torch.autograd.gradcheck(soft_threshold, arguments)
 
 
@@ -78,9 +85,12 @@ def test_penalty_prefers_complementary_rows_at_equal_nonzeros():
     )
 
 
-def test_margin_is_positive_where_soft_threshold_keeps():
+@pytest.mark.parametrize("ceiling", [1.0, 3.0])
+def test_margin_is_positive_where_soft_threshold_keeps(ceiling: float):
     weight, threshold = normal(200), normal(200, seed=1)
-    assert torch.equal(margin(weight, threshold) > 0, soft_threshold(weight, threshold) != 0)
+    kept = soft_threshold(weight, threshold, ceiling) != 0
+    assert 0 < kept.sum() < 200
+    assert torch.equal(margin(weight, threshold, ceiling) > 0, kept)
 
 
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=60), st.integers(0, 70))
@@ -96,12 +106,20 @@ def test_top_mask_keeps_the_shape_and_crosses_rows():
 
 
 @settings(max_examples=30)
-@given(st.integers(0, 400), st.integers(0, 1000), st.sampled_from([torch.float32, torch.float64]))
-def test_the_shift_keeps_the_wanted_number(count: int, seed: int, dtype: torch.dtype):
-    weight = (normal(20, 20, seed=seed) * 0.1).clamp(-0.9, 0.9).to(dtype)
+@given(
+    st.integers(1, 400),
+    st.integers(0, 1000),
+    st.sampled_from([torch.float32, torch.float64]),
+    st.floats(0.01, 100),
+)
+def test_the_shift_keeps_the_wanted_number(
+    count: int, seed: int, dtype: torch.dtype, largest: float
+):
+    weight = normal(20, 20, seed=seed).to(dtype)
+    weight *= largest / weight.abs().max()
     threshold = normal(20, 20, seed=seed + 1).to(dtype)
-    shift = shift_to_keep(weight, threshold, count)
-    kept = int(torch.count_nonzero(soft_threshold(weight, threshold + shift)))
+    shift = shift_to_keep(weight, threshold, count, largest)
+    kept = int(torch.count_nonzero(soft_threshold(weight, threshold + shift, largest)))
     assert kept == pytest.approx(count, abs=2)
 
 
@@ -111,10 +129,11 @@ def test_the_shift_cancels_a_common_offset():
     torch.testing.assert_close(low, shift_to_keep(weight, threshold, 10) + 4)
 
 
-def test_entries_of_one_and_above_survive_every_shift():
+def test_entries_at_the_ceiling_and_above_survive_every_shift():
     weight = torch.tensor([2.0, 1.5, 0.5, 0.1])
-    shift = shift_to_keep(weight, torch.zeros(4), 1)
-    assert soft_threshold(weight, shift.expand(4)).count_nonzero() == 2
+    for ceiling, kept in ((1.0, 2), (1.6, 1)):
+        shift = shift_to_keep(weight, torch.zeros(4), 1, ceiling)
+        assert soft_threshold(weight, shift.expand(4), ceiling).count_nonzero() == kept
 
 
 def test_half_precision_is_ranked_too():

@@ -166,9 +166,10 @@ def test_nnz_follows_the_curve_with_any_optimizer_and_batch_size(
     assert embedding.nnz == pytest.approx(20, abs=2)
 
 
-def test_the_thresholds_gradient_decides_which_entries_go():
+@pytest.mark.parametrize("size", [0.1, 10.0])
+def test_the_thresholds_gradient_decides_which_entries_go(size: float):
     embedding = CompositionalEmbedding(60, 8, buckets=10)
-    embedding.weight.data.copy_(torch.linspace(0.1, 0.11, 160).view(20, 8))
+    embedding.weight.data.copy_(torch.linspace(size, 1.1 * size, 160).view(20, 8))
     embedding.start_pruning(scale=-4.0)
     optimizer = torch.optim.SGD([embedding.threshold], lr=50.0)
     (-embedding.effective_weight()[3].sum()).backward()  # the loss wants row 3 to be large

@@ -17,31 +17,34 @@ PENALTY_VALUES = 1 << 18
 """Entries that the penalty looks at together on CPUs: they stay in cache."""
 
 
-def soft_threshold(weight: Tensor, threshold: Tensor) -> Tensor:
-    """``Ŵ = sign(W) · relu(|W| − σ(S))``, element-wise.
+def soft_threshold(weight: Tensor, threshold: Tensor, ceiling: Tensor | float = 1.0) -> Tensor:
+    """``Ŵ = sign(W) · relu(|W| − c·σ(S))``, element-wise; the paper's ceiling c is 1.
 
     With an incoming gradient G, ``∂L/∂W = G · 1{Ŵ≠0}`` and
-    ``∂L/∂S = −σ'(S) · G · sign(W) · 1{Ŵ≠0}``.
+    ``∂L/∂S = −c·σ'(S) · G · sign(W) · 1{Ŵ≠0}``.
     """
-    pruned: Tensor = _SoftThreshold.apply(weight, threshold)  # type: ignore[no-untyped-call]
+    pruned: Tensor = _SoftThreshold.apply(  # type: ignore[no-untyped-call]
+        weight, threshold, ceiling
+    )
     return pruned
 
 
 class _SoftThreshold(torch.autograd.Function):
-    """Keeps Ŵ and σ(S) for the backward pass, where plain autograd keeps five such tensors."""
+    """Keeps Ŵ and c·σ(S) for the backward pass, where plain autograd keeps five such tensors."""
 
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, threshold: Tensor) -> Tensor:
-        cut = torch.sigmoid(threshold)
+    def forward(ctx: Any, weight: Tensor, threshold: Tensor, ceiling: Tensor | float) -> Tensor:
+        cut = torch.sigmoid(threshold).mul_(ceiling)
         pruned = weight - torch.clamp(weight, -cut, cut)
         ctx.save_for_backward(pruned, cut)
+        ctx.ceiling = ceiling
         return pruned
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         pruned, cut = ctx.saved_tensors
-        slope = cut.mul(cut - 1)
-        return grad * (pruned != 0), slope.mul_(grad).mul_(pruned.sign())
+        slope = (cut / ctx.ceiling).sub_(1).mul_(cut)
+        return grad * (pruned != 0), slope.mul_(grad).mul_(pruned.sign()), None
 
 
 def pruning_penalty(vectors: Tensor, *, temperature: float, weight: Tensor | None = None) -> Tensor:
@@ -87,9 +90,9 @@ class _Penalty(torch.autograd.Function):
         return gradient.mul_(grad), None, None
 
 
-def margin(weight: Tensor, threshold: Tensor) -> Tensor:
-    """``|W| − σ(S)``: how far each entry is from being pruned; positive entries survive."""
-    return weight.abs() - torch.sigmoid(threshold)
+def margin(weight: Tensor, threshold: Tensor, ceiling: Tensor | float = 1.0) -> Tensor:
+    """``|W| − c·σ(S)``: how far each entry is from being pruned; positive entries survive."""
+    return weight.abs() - torch.sigmoid(threshold).mul_(ceiling)
 
 
 def top_mask(score: Tensor, count: int) -> Tensor:
@@ -106,16 +109,18 @@ def top_mask(score: Tensor, count: int) -> Tensor:
     return (above | (level & (level.cumsum(0) <= room))).view_as(score)
 
 
-def shift_to_keep(weight: Tensor, threshold: Tensor, count: int) -> Tensor:
-    """The common shift c of all thresholds at which ``count`` entries survive.
+def shift_to_keep(
+    weight: Tensor, threshold: Tensor, count: int, ceiling: Tensor | float = 1.0
+) -> Tensor:
+    """The common shift a of all thresholds at which ``count`` entries survive.
 
-    An entry survives where ``|W| > σ(S + c)``, that is where
-    ``logit|W| − S > c``; so c is the (count+1)-th largest of that score. Ties
+    An entry survives where ``|W| > c·σ(S + a)``, that is where
+    ``logit(|W|/c) − S > a``; so a is the (count+1)-th largest of that score. Ties
     and rounding can leave a few entries more or less. No shift prunes entries
-    with |W| >= 1, since σ < 1.
+    with |W| >= c, since σ < 1.
     """
     numbers = torch.finfo(weight.dtype)
-    size = weight.detach().abs().clamp_(numbers.tiny, 1 - numbers.eps)
+    size = (weight.detach().abs() / ceiling).clamp_(numbers.tiny, 1 - numbers.eps)
     score = torch.logit(size).sub_(threshold.detach())
     if count >= score.numel():
         return score.min() - 1

@@ -61,12 +61,18 @@ def initial_threshold(
     return (base - low) / (high - low) * scale
 
 
+CEILING_TO_WEIGHT = 10.0
+"""The ceiling of scheduled thresholds as a multiple of the largest weight, and 1 at least. The
+paper's ceiling of 1 is 30 times what its weights start at."""
+
+
 class Prunable(Protocol):
     """What the scheduled clock needs of an embedding."""
 
     weight: nn.Parameter
     threshold: nn.Parameter | None
     shift: Tensor
+    ceiling: Tensor
 
 
 @dataclass(frozen=True)
@@ -108,13 +114,20 @@ class ScheduledClock:
         return tightest + round((self.entries - tightest) * (1 - min(pruned, 1)) ** 3)
 
     def apply(self, embedding: Prunable, step: int) -> None:
-        """Before step number ``step``: shift the thresholds so that `wanted` entries survive."""
+        """Before step number ``step``: shift the thresholds so that `wanted` entries survive.
+
+        Thresholds stay below the ceiling, so it is kept far above all weights. With
+        the paper's, 1, entries above 1 could not be pruned, and once most
+        thresholds are near it what they have learned is lost.
+        """
         if step % self.every:
             return
         if embedding.threshold is None:
             raise ConfigError("the embedding has no thresholds; call start_pruning() first")
+        weight = embedding.weight.detach()
+        embedding.ceiling.copy_((CEILING_TO_WEIGHT * weight.abs().max()).clamp_min(1.0))
         embedding.shift.copy_(
-            shift_to_keep(embedding.weight, embedding.threshold, self.wanted(step))
+            shift_to_keep(weight, embedding.threshold, self.wanted(step), embedding.ceiling)
         )
 
     def due(self, step: int) -> tuple[int, ...]:

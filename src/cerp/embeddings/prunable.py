@@ -20,7 +20,8 @@ class PrunableEmbedding(Embedding):
     """An embedding whose ``weight`` is pruned entry by entry, in one of three states.
 
     - dense: Ŵ = W;
-    - pruning (after `start_pruning`): Ŵ = sign(W)·relu(|W| − σ(S + shift));
+    - pruning (after `start_pruning`): Ŵ = sign(W)·relu(|W| − ceiling·σ(S + shift)), where
+      shift = 0 and ceiling = 1 as in the paper unless `ScheduledClock` sets them;
     - masked (after `project`, `freeze` or `restrict`): Ŵ = W·mask, and the mask only ever
       shrinks.
 
@@ -30,12 +31,14 @@ class PrunableEmbedding(Embedding):
     weight: nn.Parameter
     threshold: nn.Parameter | None
     shift: Tensor
+    ceiling: Tensor
     mask: Tensor | None
 
     def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None) -> None:
         super().__init__(num_embeddings, embedding_dim, padding_idx)
         self.register_parameter("threshold", None)
         self.register_buffer("shift", torch.zeros(()))
+        self.register_buffer("ceiling", torch.ones(()))
         self.register_buffer("mask", None)
 
     @property
@@ -53,14 +56,15 @@ class PrunableEmbedding(Embedding):
     def effective_weight(self) -> Tensor:
         """Ŵ: the weights as lookups see them."""
         if self.threshold is not None:
-            return soft_threshold(self.weight, self.threshold + self.shift)
+            return soft_threshold(self.weight, self.threshold + self.shift, self.ceiling)
         return self.weight if self.mask is None else self.weight * self.mask
 
     def effective_rows(self, rows: Tensor) -> Tensor:
         """Some rows of Ŵ, at the price of those alone."""
         weight = F.embedding(rows, self.weight)
         if self.threshold is not None:
-            return soft_threshold(weight, F.embedding(rows, self.threshold) + self.shift)
+            threshold = F.embedding(rows, self.threshold) + self.shift
+            return soft_threshold(weight, threshold, self.ceiling)
         return weight if self.mask is None else weight * self.mask[rows]
 
     def start_pruning(
@@ -78,7 +82,7 @@ class PrunableEmbedding(Embedding):
             raise ConfigError("pruning starts once, from dense weights; these are pruned already")
         start = initial_threshold(init, self.weight.detach(), scale, generator)
         self.threshold = nn.Parameter(start)
-        self.shift.zero_()
+        self._lower_thresholds()
 
     @property
     @torch.no_grad()
@@ -88,12 +92,12 @@ class PrunableEmbedding(Embedding):
 
     @torch.no_grad()
     def mask_for(self, budget: Budget | str | int) -> Tensor:
-        """The entries that `project` would keep: the top t by ``|W| − σ(S + shift)``."""
+        """The entries that `project` would keep: the top t by ``|W| − ceiling·σ(S + shift)``."""
         limit = Budget.parse(budget).limit(self.num_embeddings, self.embedding_dim)
         if not torch.isfinite(self.weight).all():
             raise DataError("the weights hold NaN or infinity; they cannot be ranked for pruning")
         if self.threshold is not None:
-            return top_mask(margin(self.weight, self.threshold + self.shift), limit)
+            return top_mask(margin(self.weight, self.threshold + self.shift, self.ceiling), limit)
         if self.mask is None:
             return top_mask(self.weight.abs(), limit)
         return top_mask(self.weight.abs().masked_fill(~self.mask, -1.0), limit) & self.mask
@@ -125,7 +129,7 @@ class PrunableEmbedding(Embedding):
         mask = mask if self.mask is None else mask & self.mask
         self.weight.copy_(self.effective_weight() * mask)
         self.threshold, self.mask = None, mask
-        self.shift.zero_()
+        self._lower_thresholds()
         return mask
 
     @torch.no_grad()
@@ -141,6 +145,10 @@ class PrunableEmbedding(Embedding):
         if not torch.isfinite(initial_weight).all():
             raise DataError("the initial weights hold NaN or infinity")
         self.weight.copy_(initial_weight.to(self.weight.device) * self.mask)
+
+    def _lower_thresholds(self) -> None:
+        self.shift.zero_()
+        self.ceiling.fill_(1.0)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         """Take over the state, dense, pruning or masked, of what is loaded."""
