@@ -41,7 +41,9 @@ class TestPruning(TestDense):
         embedding = super().build(padding_idx, seed)
         embedding.start_pruning("uniform", scale=-6.0, generator=seeded(seed))
         assert embedding.threshold is not None
-        embedding.shift.copy_(shift_to_keep(embedding.weight, embedding.threshold, 50))
+        embedding.ceiling.fill_(2.0)
+        shift = shift_to_keep(embedding.weight, embedding.threshold, 50, embedding.ceiling)
+        embedding.shift.copy_(shift + 1e-3)  # it leaves one entry at the kink
         return embedding
 
 
@@ -75,7 +77,9 @@ def pruning(keep: int = 50) -> CompositionalEmbedding:
     embedding = dense()
     embedding.start_pruning("uniform", scale=-6.0, generator=seeded())
     assert embedding.threshold is not None
-    embedding.shift.copy_(shift_to_keep(embedding.weight, embedding.threshold, keep))
+    embedding.ceiling.fill_(2.0)
+    shift = shift_to_keep(embedding.weight, embedding.threshold, keep, embedding.ceiling)
+    embedding.shift.copy_(shift)
     return embedding
 
 
@@ -83,7 +87,8 @@ def by_definition(embedding: CompositionalEmbedding) -> np.ndarray:
     """e_k = P̂[π(k) mod b] + Q̂[π(k)·b div N] in plain NumPy."""
     weight = embedding.weight.detach().numpy()
     if embedding.threshold is not None:
-        cut = 1 / (1 + np.exp(-(embedding.threshold.detach().numpy() + embedding.shift.item())))
+        raised = embedding.threshold.detach().numpy() + embedding.shift.item()
+        cut = embedding.ceiling.item() / (1 + np.exp(-raised))
         weight = np.sign(weight) * np.maximum(np.abs(weight) - cut, 0)
     b, n = embedding.hash.buckets, embedding.num_embeddings
     place = range(n) if embedding.positions is None else embedding.positions.tolist()

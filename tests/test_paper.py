@@ -13,7 +13,7 @@ from typer.testing import Result as Outcome
 
 from cerp.artifact import Encoding, write
 from cerp.cli import app
-from cerp.comparison.results import Result
+from cerp.comparison.results import Result, Results
 from cerp.config import Config, RunOptions, TrainConfig
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
@@ -28,7 +28,7 @@ from cerp.paper.planning import Planned, plan, restricted
 from cerp.paper.published import published_rows
 from cerp.paper.recipe import Recipe, Run, read_recipe, recipe_names
 from cerp.paper.record import Found, Interval, Missing, Record
-from cerp.paper.reproduce import pattern
+from cerp.paper.reproduce import new_record, pattern
 from cerp.paper.rows import rows
 from cerp.paper.summary import summary
 from cerp.paper.tables import report
@@ -262,7 +262,7 @@ def test_a_refit_has_a_line_and_a_mark_of_its_own():
     refit = Found(run, "native", result(config={"refit": "train+valid"}))
     record = Record("made-up", "gowalla", DATA, [refit])
     [section] = report(recipe("methods", run), record).sections
-    assert section.rows[0][0] == "cerp (paper, native ids, refit on train+valid)"
+    assert section.rows[0][0] == "cerp (paper, native ids, refit)"
     assert [row["refit"] for row in rows(recipe("methods", run), record)] == ["train+valid"]
 
 
@@ -446,6 +446,17 @@ def test_results_of_a_run_that_has_changed_do_not_count(paper: Paper, tmp_path: 
     outcome = other.run("methods", "--time-limit", "0")
     assert "left out: 1 earlier results of runs with other settings" in outcome.stderr
     assert [row["method"] for row in other.rows("methods")] == ["popularity"]
+
+
+def test_a_budget_that_needs_other_settings_now_does_not_count(tmp_path: Path):
+    splits = synthetic(60, 40, 600).split(seed=0)
+    made = replace(recipe("methods", Run("ud")), budgets=("90%", "99%"))
+    (one,) = plan(made, "lastfm")
+    results = Results(tmp_path)
+    results.add([result(one.job.method, budget=name) for name in made.budgets], "a test")
+    without = replace(one, job=replace(one.job, budgets=("90%",)))
+    record = new_record(made, "lastfm", splits, [without], results, {}, None)
+    assert [entry.budget for entry in record.found] == ["90%"]
 
 
 def test_runs_of_another_machine_are_merged(paper: Paper, tmp_path: Path):

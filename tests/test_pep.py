@@ -25,7 +25,9 @@ class TestPruning(TestDense):
         embedding = super().build(padding_idx, seed)
         embedding.start_pruning("uniform", scale=-6.0, generator=seeded(seed))
         assert embedding.threshold is not None
-        embedding.shift.copy_(shift_to_keep(embedding.weight, embedding.threshold, 60))
+        embedding.ceiling.fill_(2.0)
+        shift = shift_to_keep(embedding.weight, embedding.threshold, 60, embedding.ceiling)
+        embedding.shift.copy_(shift + 1e-3)  # it leaves one entry at the kink
         return embedding
 
 

@@ -180,6 +180,15 @@ def test_the_thresholds_gradient_decides_which_entries_go(size: float):
     assert survivors.sum() <= 9  # rounding may leave one more
 
 
+@pytest.mark.parametrize(("largest", "ceiling"), [(0.0, 1.0), (0.05, 1.0), (4.0, 40.0)])
+def test_the_ceiling_is_the_papers_until_weights_come_near_it(largest: float, ceiling: float):
+    embedding = pruning_embedding()
+    embedding.weight.data.fill_(-largest)
+    ScheduledClock(160, (8,), steps=10).apply(embedding, 0)
+    assert embedding.ceiling.item() == ceiling
+    assert bool(embedding.shift.isfinite())
+
+
 def test_between_shifts_nothing_is_touched():
     embedding = pruning_embedding()
     ScheduledClock(160, (8,), steps=10, every=4).apply(embedding, 3)

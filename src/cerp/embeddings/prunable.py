@@ -82,7 +82,7 @@ class PrunableEmbedding(Embedding):
             raise ConfigError("pruning starts once, from dense weights; these are pruned already")
         start = initial_threshold(init, self.weight.detach(), scale, generator)
         self.threshold = nn.Parameter(start)
-        self._lower_thresholds()
+        self.shift.zero_()
 
     @property
     @torch.no_grad()
@@ -129,7 +129,7 @@ class PrunableEmbedding(Embedding):
         mask = mask if self.mask is None else mask & self.mask
         self.weight.copy_(self.effective_weight() * mask)
         self.threshold, self.mask = None, mask
-        self._lower_thresholds()
+        self.shift.zero_()
         return mask
 
     @torch.no_grad()
@@ -145,10 +145,6 @@ class PrunableEmbedding(Embedding):
         if not torch.isfinite(initial_weight).all():
             raise DataError("the initial weights hold NaN or infinity")
         self.weight.copy_(initial_weight.to(self.weight.device) * self.mask)
-
-    def _lower_thresholds(self) -> None:
-        self.shift.zero_()
-        self.ceiling.fill_(1.0)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         """Take over the state, dense, pruning or masked, of what is loaded."""

@@ -30,8 +30,7 @@ class Line:
         words += [f"{ordering} ids"] if ordering else []
         accounting = self.run.settings.get("method_options", {}).get("accounting")
         words += [f"{accounting} count"] if accounting else []
-        refit = self.run.settings.get("refit")
-        words += [f"refit on {refit}"] if refit else []
+        words += ["refit"] if self.run.settings.get("refit") else []
         return f"{self.run.method} ({', '.join(words)})" if words else self.run.method
 
     @property

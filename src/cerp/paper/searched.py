@@ -14,6 +14,7 @@ from importlib.resources import files
 from typing import Any
 
 from cerp.comparison.variants import nested
+from cerp.paper.rows import percent_of
 
 Settings = dict[str, Any]
 """Such as ``{"train.learning_rate": 0.01}``."""
@@ -33,15 +34,16 @@ def searched_settings(dataset: str, method: str, backbone: str, budget: str) -> 
     by_budget = of_dataset.get(backbone, {}).get(method)
     if by_budget is None:
         return {}
-    shares = {searched: kept_share(searched) for searched in by_budget if searched != ANY}
-    share = kept_share(budget)
-    if share is None:
+    percent = percent_of(budget)
+    if percent is None:
         return nested(by_budget[ANY])
 
-    def distance(searched: str) -> float:
-        return abs(math.log((shares[searched] or 1.0) / share))
+    def distance(searched: float) -> float:
+        return abs(math.log((100 - searched) / (100 - percent)))
 
-    return nested(by_budget[min(shares, key=distance)])
+    percents = {percent_of(searched): found for searched, found in by_budget.items()}
+    nearest = min((one for one in percents if one is not None), key=distance)
+    return nested(percents[nearest])
 
 
 def best_by_budget(searches: Sequence[Mapping[str, Any]]) -> dict[str, Settings]:
@@ -71,11 +73,6 @@ def _share(search: Mapping[str, Any], settings: Settings) -> float:
     """Of the best NDCG@10 of the search."""
     (trial,) = (trial for trial in search["trials"] if trial["settings"] == settings)
     return float((trial["valid_ndcg@10"] or 0.0) / search["valid_ndcg@10"])
-
-
-def kept_share(budget: str) -> float | None:
-    """0.01 of ``99%``; None of a budget in values or bytes."""
-    return 1 - float(budget.rstrip("%")) / 100 if budget.endswith("%") else None
 
 
 @cache
