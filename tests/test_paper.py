@@ -205,10 +205,11 @@ def test_rows_of_an_ablation_have_the_paper_s_keys_and_tell_how_pruning_went():
     assert row["stalls_at"] == pytest.approx(93.86)
 
 
-def test_accounting_is_honest_where_every_stored_value_is_within_the_limit():
-    found = [Found(Run("dhe"), None, result(stored_count=stored)) for stored in (100, 101)]
+def test_accounting_is_honest_where_every_stored_value_is_counted_and_nothing_else():
+    # Just what is counted; a controller besides; fewer weights than there are codes.
+    found = [Found(Run("dhe"), None, result(stored_count=count)) for count in (100, 101, 99)]
     made = rows(recipe("methods", Run("dhe")), Record("made-up", "gowalla", DATA, found))
-    assert [row["accounting"] for row in made] == ["honest", "paper"]
+    assert [row["accounting"] for row in made] == ["honest", "paper", "paper"]
 
 
 def test_bytes_are_those_of_the_file_or_four_for_each_stored_value():
@@ -421,6 +422,18 @@ def test_cerp_is_compared_with_every_other_by_paired_users(paper: Paper):
     assert interval.low <= interval.mean <= interval.high
 
 
+def test_intervals_follow_the_values_of_users_where_these_are_at_hand(paper: Paper, tmp_path: Path):
+    other = Paper(tmp_path)
+    shutil.copytree(paper.out, other.out)
+    shutil.copytree(paper.folder / "runs", tmp_path / "runs")
+    path = other.out / "methods-runs.json"
+    record = Record.read(path)
+    stale = [replace(interval, mean=0.5) for interval in record.intervals]
+    replace(record, intervals=stale).write(path)
+    other.run("methods")
+    assert Record.read(path) == record
+
+
 def test_a_recipe_finds_the_runs_of_another_and_looks_into_their_models(paper: Paper):
     outcome = paper.run("maps")
     assert "started" not in outcome.stderr
@@ -536,8 +549,58 @@ def test_findings_follow_from_the_figures(tmp_path: Path):
     found = "\n".join(findings(Measured(made_up_results(tmp_path))))
     # The paper's CERP at 99%: .0831 with LightGCN, .0298 with the MLP; its UD: .0416.
     assert "above it in 1, not above in 1, and 4 are missing" in found
-    assert "**The paper's UD looks undertrained.**" in found
-    assert "here missing, missing, 0.0600 ± 0.0141." in found
+    assert "**The paper's UD looks undertrained at 99%.**" in found
+    assert "95%: 0.0617 and missing; 99%: 0.0416 and 0.0600 ± 0.0141." in found
+
+
+def test_rivals_that_are_not_clearly_beaten_are_named(tmp_path: Path):
+    shared = {"backbone": "mlp", "budget": "99%", "mean": 0.0}
+    intervals = [
+        {**shared, "against": "ud-default-a", "low": 0.01, "high": 0.02},
+        {**shared, "against": "qr-default-b", "low": -0.01, "high": 0.02},
+        {**shared, "against": "pep-default-c", "low": -0.02, "high": -0.01},
+        {**shared, "against": "full-default-d", "low": -0.02, "high": -0.01},  # no rival
+    ]
+    (tmp_path / "gowalla").mkdir()
+    text = json.dumps({"intervals": intervals})
+    (tmp_path / "gowalla" / "table2-runs.json").write_text(text)
+    [found, *_] = findings(Measured(tmp_path))
+    assert "mlp at 99%: clearly better than 1 of 3, not than qr (not clear), pep (worse);" in found
+    assert "lightgcn at 99%: missing" in found
+
+
+def test_what_a_larger_gamma_does_is_told_beside_the_ablation(tmp_path: Path):
+    shared = {"backbone": "lightgcn", "sparsity": 99, "preset": "paper", "seed": 0}
+    figures = {"avg_dim": 18.0, "overlap_pct": 0.5, "ndcg10": 0.09, "stalls_at": None}
+    ablation = [{**shared, **figures, "variant": name} for name in ("default", "no_penalty")]
+    denser = {"avg_dim": 19.0, "overlap_pct": 0.25}
+    by_gamma = [
+        {**shared, **figures, "value": 0.1, **denser},
+        {**shared, **figures, "value": 0.001},
+        {**shared, **figures, "value": 1.0, "backbone": "mlp"},
+    ]
+    (tmp_path / "gowalla").mkdir()
+    for name, rows in (("table3", ablation), ("fig-gamma", by_gamma)):
+        (tmp_path / "gowalla" / f"{name}.json").write_text(json.dumps(rows))
+    found = "\n".join(findings(Measured(tmp_path)))
+    assert "raises the dimension in 0 of 1 cells of table 3, and lowers the overlap in 0." in found
+    assert (
+        "lightgcn, no penalty: 18.00, 0.50%, 0.0900; γ = 0.001: 18.00, 0.50%, 0.0900; "
+        "γ = 0.1: 19.00, 0.25%, 0.0900." in found
+    )
+
+
+def test_a_method_that_aims_at_one_budget_lacks_nothing_at_the_others(tmp_path: Path):
+    page = summary(tmp_path)
+    assert page.count("| OptEmbed                   | missing |       - |       - |") == 2
+
+
+def test_stalls_of_several_seeds_are_one_mean(tmp_path: Path):
+    row = {"variant": "default", "backbone": "mlp", "sparsity": 99, "preset": "paper"}
+    rows = [{**row, "seed": seed, "stalls_at": 94.0 + 2 * seed} for seed in range(2)]
+    (tmp_path / "gowalla").mkdir()
+    (tmp_path / "gowalla" / "table3.json").write_text(json.dumps(rows))
+    assert "projection: default, mlp, 99%: 95.00%." in "\n".join(findings(Measured(tmp_path)))
 
 
 def test_earlier_figures_stand_in_until_a_recipe_has_its_own(tmp_path: Path):

@@ -165,12 +165,12 @@ def _intervals(found: Sequence[Found], results: Results, earlier: Record | None)
             others = [entry.result for entry in here if entry.result.method == name]
             seeds = len(mine), len(others)
             before = known.get((name, backbone, budget))
-            if before is not None and before.seeds == seeds:
-                kept.append(before)
-            elif (judged := _judged(results, mine)) and (other := _judged(results, others)):
+            if (judged := _judged(results, mine)) and (other := _judged(results, others)):
                 difference = paired_bootstrap(judged, other, samples=DRAWS)
                 values = difference.mean, difference.low, difference.high
                 kept.append(Interval(name, backbone, budget, seeds, *values))
+            elif before is not None and before.seeds == seeds:
+                kept.append(before)  # found on the machine that has the values
     return kept
 
 

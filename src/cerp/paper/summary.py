@@ -16,7 +16,7 @@ from cerp.comparison.rendering import markdown_table
 from cerp.files import write_text
 from cerp.paper.findings import BACKBONES, BUDGETS, CERP, findings, printed
 from cerp.paper.measured import Measured
-from cerp.paper.recipe import recipe_names
+from cerp.paper.recipe import read_recipe, recipe_names
 
 WANTED = {
     "gowalla": [name for name in recipe_names() if name != "other-data"],
@@ -27,17 +27,19 @@ WANTED = {
 }
 """What is to be measured, by data set."""
 OTHERS: dict[str, dict[str, Any]] = {
-    "ud": {},
-    "qr": {"ordering": "shuffled"},
-    "pep": {},
-    "hash": {},
-    "magnitude": {},
-    "dhe": {"accounting": "honest"},
-    "autoemb": {},
-    "esapn": {},
-    "optembed": {},
+    "UD": {"method": "ud"},
+    "QR, shuffled ids": {"method": "qr", "ordering": "shuffled"},
+    "QR, spectral ids": {"method": "qr", "ordering": "spectral"},
+    "PEP": {"method": "pep"},
+    "random hash": {"method": "hash"},
+    "magnitude": {"method": "magnitude"},
+    "DHE, codes counted": {"method": "dhe", "accounting": "paper"},
+    "DHE, weights counted": {"method": "dhe", "accounting": "honest"},
+    "AutoEmb": {"method": "autoemb"},
+    "ESAPN": {"method": "esapn"},
+    "OptEmbed": {"method": "optembed"},
 }
-"""Methods, and which of several rows of theirs to show."""
+"""The rows of other methods, by the names that the page gives them."""
 
 
 def summary(folder: Path) -> str:
@@ -79,10 +81,8 @@ def _gowalla_parts(measured: Measured) -> list[str]:
     for backbone in BACKBONES:
         place = {"dataset": "gowalla", "backbone": backbone}
         rows = [("paper's CERP", *(_printed(backbone, percent) for percent in BUDGETS))]
-        for name, wanted in CERP.items():
-            rows.append((name, *_by_budget(measured, method="cerp", **wanted, **place)))
-        for method, wanted in OTHERS.items():
-            rows.append((method, *_by_budget(measured, method=method, **wanted, **place)))
+        for name, wanted in {**CERP, **OTHERS}.items():
+            rows.append((name, *_by_budget(measured, {**wanted, **place})))
         full = measured.shown(method="full", **place)
         popularity = measured.shown(method="popularity", dataset="gowalla")
         table = markdown_table(("Gowalla", *(f"{percent}%" for percent in BUDGETS)), rows)
@@ -91,8 +91,19 @@ def _gowalla_parts(measured: Measured) -> list[str]:
     return parts
 
 
-def _by_budget(measured: Measured, **wanted: Any) -> tuple[str, ...]:
-    return tuple(measured.shown(sparsity=percent, **wanted) for percent in BUDGETS)
+def _by_budget(measured: Measured, wanted: dict[str, Any]) -> tuple[str, ...]:
+    """A figure for each budget; a dash where the recipe asks for none."""
+    recipe = read_recipe("table2")
+    asked = {
+        budget
+        for run in recipe.runs
+        if run.method == wanted["method"]
+        for budget in (run.budgets or recipe.budgets)
+    }
+    return tuple(
+        measured.shown(sparsity=percent, **wanted) if f"{percent}%" in asked else "-"
+        for percent in BUDGETS
+    )
 
 
 def _other_data_table(measured: Measured) -> str:
