@@ -580,19 +580,28 @@ def test_what_a_larger_gamma_does_is_told_beside_the_ablation(tmp_path: Path):
         {**shared, **figures, "value": 1.0, "backbone": "mlp"},
     ]
     (tmp_path / "gowalla").mkdir()
-    for name, rows in (("table3", ablation), ("fig-gamma", by_gamma)):
-        (tmp_path / "gowalla" / f"{name}.json").write_text(json.dumps(rows))
+    for name, table in (("table3", ablation), ("fig-gamma", by_gamma)):
+        (tmp_path / "gowalla" / f"{name}.json").write_text(json.dumps(table))
     found = "\n".join(findings(Measured(tmp_path)))
     assert "raises the dimension in 0 of 1 cells of table 3, and lowers the overlap in 0." in found
     assert (
-        "lightgcn, no penalty: 18.00, 0.50%, 0.0900; γ = 0.001: 18.00, 0.50%, 0.0900; "
-        "γ = 0.1: 19.00, 0.25%, 0.0900." in found
+        "lightgcn, no penalty: 18.00, 0.50%, 0.0900; gamma = 0.001: 18.00, 0.50%, 0.0900; "
+        "gamma = 0.1: 19.00, 0.25%, 0.0900." in found
     )
 
 
 def test_a_method_that_aims_at_one_budget_lacks_nothing_at_the_others(tmp_path: Path):
     page = summary(tmp_path)
     assert page.count("| OptEmbed                   | missing |       - |       - |") == 2
+
+
+def test_what_was_tried_and_refused_is_not_called_missing(tmp_path: Path):
+    for dataset, why in (("ml-1m", "the budget is too small"), ("lastfm", "not run yet")):
+        cell = {"run": {"method": "qr"}, "why": why}
+        (tmp_path / dataset).mkdir()
+        text = json.dumps({"found": [], "missing": [cell]})
+        (tmp_path / dataset / "other-data-runs.json").write_text(text)
+    assert "| QR, shuffled ids   | not possible | missing |       missing |" in summary(tmp_path)
 
 
 def test_stalls_of_several_seeds_are_one_mean(tmp_path: Path):

@@ -153,7 +153,7 @@ def _penalty(measured: Measured) -> str:
     told = f"Figures: {MISSING}."
     if pairs:
         told = (
-            f"Here, with the γ that validation chose, it raises the dimension in {wider} of "
+            f"Here, with the gamma that validation chose, it raises the dimension in {wider} of "
             f"{len(pairs)} cells of table 3, and lowers the overlap in {less}."
             f"{_larger_gammas(measured, [without for _, without in pairs])}"
         )
@@ -167,13 +167,14 @@ def _larger_gammas(measured: Measured, without: Sequence[Row]) -> str:
     for base in without:
         same = sorted((row for row in rows if _is_same(row, base)), key=lambda row: row["value"])
         if len(same) > 1:
-            shown = "; ".join(f"γ = {row['value']:g}: {_sharing(row)}" for row in same)
+            shown = "; ".join(f"gamma = {row['value']:g}: {_sharing(row)}" for row in same)
             told.append(f"{base['backbone']}, no penalty: {_sharing(base)}; {shown}.")
     if not told:
         return ""
     return (
-        " γ is normalised to mean the same at any batch size, so values are not to be compared "
-        "with the paper's. Average dimension, overlap and NDCG@10 at 99% by γ: " + " ".join(told)
+        " Gamma is normalised to mean the same at any batch size, so values are not to be compared "
+        "with the paper's. Average dimension, overlap and NDCG@10 at 99% by gamma: "
+        + " ".join(told)
     )
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from cerp.comparison.statistics import spread
 from cerp.paper.published import Row
+from cerp.paper.record import NOT_RUN
 
-MISSING = "missing"
+MISSING, REFUSED = "missing", "not possible"
 
 
 class Measured:
@@ -35,6 +36,12 @@ class Measured:
     def shown(self, **wanted: Any) -> str:
         """The mean of `scores`, with its deviation."""
         return spread(found) if (found := self.scores(**wanted)) else MISSING
+
+    def is_refused(self, dataset: str, recipe: str, method: str) -> bool:
+        """Whether a method was tried, and could not meet the budgets of a recipe."""
+        record = self.read(dataset, f"{recipe}-runs.json") or {"missing": []}
+        reasons = {cell["why"] for cell in record["missing"] if cell["run"]["method"] == method}
+        return bool(reasons) and NOT_RUN not in reasons
 
     def read(self, *path: str) -> Any:
         """A JSON file of the folder; None where there is none."""

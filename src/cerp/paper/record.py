@@ -36,6 +36,10 @@ class Found:
         return self.result.budget
 
 
+NOT_RUN = "not run yet"
+"""Why a cell is missing that nobody has tried."""
+
+
 @dataclass(frozen=True)
 class Missing:
     """A cell without figures, and why."""

@@ -17,10 +17,17 @@ from cerp.evaluation import Metrics, paired_bootstrap
 from cerp.leak import id_leak
 from cerp.paper.planning import Planned
 from cerp.paper.recipe import Recipe, Run
-from cerp.paper.record import Found, Interval, Missing, Record, describe, is_in_cell
+from cerp.paper.record import (
+    NOT_RUN,
+    Found,
+    Interval,
+    Missing,
+    Record,
+    describe,
+    is_in_cell,
+)
 from cerp.report.heat import sampled_vectors
 
-NOT_RUN = "not run yet"
 CERP = "cerp"
 
 
