@@ -27,7 +27,7 @@ from cerp.data.synthetic import synthetic
 from cerp.data.titles import read_titles
 from cerp.errors import ConfigError, DataError
 from cerp.evaluation import evaluate
-from cerp.export import Written, best_written
+from cerp.export import Written, best_written, every_encoding
 from cerp.fitted import FittedModel
 from cerp.fitting import fit_all
 from cerp.runtime import Runtime
@@ -195,6 +195,19 @@ def test_a_method_that_cannot_be_shipped_says_so_under_a_limit_on_bytes():
         fitted(method="dhe", budgets=("5KB",))
 
 
+def test_export_says_why_a_method_cannot_be_shipped():
+    model = fitted(method="dhe", budgets=("80%",))
+    with pytest.raises(ConfigError, match="cannot be written to a model file"):
+        best_written(every_encoding(model), "edges")
+
+
+def test_a_lightgcn_without_tables_of_its_own_is_saved_as_propagated_ones(tmp_path: Path):
+    model = fitted(method="dhe", backbone="lightgcn", budgets=("80%",))
+    model.save(tmp_path / "model.cerp")
+    [user] = model.splits.users.decode([0])
+    assert model.recommend(user, 3) == cerp.load(tmp_path / "model.cerp").recommend(user, 3)
+
+
 def test_a_finished_candidate_is_not_trained_again_after_an_interruption(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -275,21 +288,26 @@ def test_a_file_is_of_the_precision_asked_for_or_the_best_and_then_the_smallest(
         Written("fp32", "edges", b"12345678", 0.3),
         Written("fp16", "edges", b"1234", 0.3),
         Written("int8", "edges", b"12", 0.2),
-        Written("int4", "edges", None, None),
+        Written("int4", "edges", None, None, "too large"),
     )
     written = [fp32, int8, too_large, fp16, Written("fp16", "tables", b"1", 0.9)]
     assert best_written(written, "edges") == fp16
     assert best_written(written, "edges", "int8") == int8
-    with pytest.raises(ConfigError, match="no encoding of this model fits"):
+    with pytest.raises(ConfigError, match="cannot be written so: too large"):
         best_written(written, "edges", "int4")
 
 
-def test_lightgcn_files_keep_the_graph_whatever_is_asked():
-    model = fitted(backbone="lightgcn", budgets=("80%",), keep_seen=False)
-    assert decode(model.file()).seen is not None
+def test_a_lightgcn_file_cannot_leave_out_its_graph():
+    with pytest.raises(ConfigError, match="cerp export RUN --graph tables --no-seen"):
+        fitted(backbone="lightgcn", budgets=("80%",), keep_seen=False)
 
 
 def test_fit_leaves_to_the_configuration_what_is_not_given():
-    config = replace(CONFIG, budgets=("80%",), max_file_size="9KB")
-    model = cerp.fit(splits(), backbone="mf", config=config)
-    assert (model.budget, model.config.max_file_size) == ("80%", "9KB")
+    config = replace(CONFIG, method="ud", backbone="mf", seed=7, budgets=("80%",))
+    model = cerp.fit(splits(), config=replace(config, max_file_size="9KB"))
+    assert model.config == replace(config, max_file_size="9KB")
+
+
+def test_a_size_beside_a_configuration_keeps_its_budgets():
+    config = replace(CONFIG, backbone="mf", budgets=("80%",))
+    assert cerp.fit(splits(), config=config, max_file_size="9KB").budget == "80%"

@@ -15,7 +15,8 @@ from cerp.config import Config
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
 from cerp.methods import Context, Method
-from cerp.shipping import SizeLimit, bytes_beside_embedding, largest_limit, smallest_embedding
+from cerp.shipping import SizeLimit, bytes_beside_embedding
+from cerp.stand_ins import StandIns
 
 FULL = "full"
 """The budget of a model that is not compressed."""
@@ -54,32 +55,46 @@ def find_candidates(method: Method, context: Context, budget: str) -> list[Candi
             method.sketch(context.with_limits(limit), limit)  # refused now, not after training
         return [Candidate(limit, _encoding(config, config.values or "fp32"), size)]
     most = context.splits.num_entities * config.dim if limit is None else limit
-    rooms = _rooms(method, context, size)
-    context, limits = context.with_limits(1), []
+    stand_ins = StandIns(method, context)
+    rooms = _rooms(method, context, size, stand_ins)
+    limits = [0] * len(rooms)
     for _ in range(2):  # the largest limit decides on the buckets, and those on all limits
         limits = [
-            min(most, largest_limit(method, context, room, encoding.values))
-            for encoding, room in rooms
+            min(
+                most,
+                stand_ins.largest_limit(room, encoding.values, loosest=max(limits), near=limit),
+            )
+            for limit, (encoding, room) in zip(limits, rooms, strict=True)
         ]
-        context = context.with_limits(max(limits))
     return [
         Candidate(limit, encoding, size) for limit, (encoding, _) in zip(limits, rooms, strict=True)
     ]
 
 
 def _encoding(config: Config, values: ValuesCodec) -> Encoding:
-    # LightGCN's graph is what users have seen: a file cannot do without it.
-    return Encoding(values, seen=config.keep_seen or config.backbone == "lightgcn")
+    if config.backbone == "lightgcn" and not config.keep_seen:
+        raise ConfigError(
+            "a LightGCN file holds the training graph, which is what users have seen; leave out "
+            "--no-seen, and write propagated tables afterwards: "
+            "cerp export RUN --graph tables --no-seen"
+        )
+    return Encoding(values, seen=config.keep_seen)
 
 
-def _rooms(method: Method, context: Context, size: SizeLimit) -> list[tuple[Encoding, int]]:
+def _rooms(
+    method: Method, context: Context, size: SizeLimit, stand_ins: StandIns
+) -> list[tuple[Encoding, int]]:
     """The bytes that the embedding may take, for each precision in which there is room for one."""
     found, smallest_files = [], []
-    chosen = context.config.values
-    for values in PRECISIONS if chosen is None else (chosen,):
-        encoding = _encoding(context.config, values)
-        beside = bytes_beside_embedding(method, context, encoding) if size.file else 0
-        _, smallest = smallest_embedding(method, context, values)
+    config = context.config
+    precisions = PRECISIONS if config.values is None else (config.values,)
+    encodings = [_encoding(config, values) for values in precisions]
+    besides = [0] * len(encodings)
+    if size.file:
+        typical = max(context.splits.num_entities * config.dim // 10, stand_ins.smallest)
+        besides = bytes_beside_embedding(method, context, typical, encodings)
+    for encoding, beside in zip(encodings, besides, strict=True):
+        smallest = stand_ins.bytes_at(stand_ins.smallest, encoding.values)
         room = min(
             limit
             for limit in (size.embedding, size.file and size.file - beside)

@@ -3,12 +3,12 @@
 `ship` turns a trained recommender into plain arrays, `within` encodes them in
 at most so many bytes, and `as_shipped` gives back the recommender as the file
 will have it, values rounded and all, so that what is judged is what is shipped.
-`largest_limit` says beforehand how many values a number of bytes has room for.
+`cerp.stand_ins` says beforehand how many values a number of bytes has room for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, get_args
@@ -27,14 +27,11 @@ from cerp.artifact import (
     ValuesCodec,
     embedding_bytes,
     encode,
-    order_bytes,
     section_bytes,
-    table_bytes,
 )
 from cerp.artifact.model import BackboneName
 from cerp.backbones import Backbone, LightGCN, TorchScorer
 from cerp.backbones.base import DotScorer
-from cerp.budget import SMALLEST_LIMIT
 from cerp.data.ids import Int32Array
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
@@ -45,8 +42,6 @@ Graph = Literal["edges", "tables"]
 BITS: dict[ValuesCodec, int] = {"fp32": 32, "fp16": 16, "int8": 8, "int4": 4}
 FACTS_BYTES = 1200
 """Room for what a file says of its model: settings and figures."""
-CLOSE_ENOUGH = 0.002
-"""How near to the largest possible number of values `largest_limit` comes."""
 
 
 @dataclass(frozen=True)
@@ -162,60 +157,23 @@ def within(model: ShippedModel, encoding: Encoding, limit: SizeLimit) -> bytes:
     return data
 
 
-def largest_limit(method: Method, context: Context, size: int, values: ValuesCodec) -> int:
-    """The most values whose tables, with the order of ids, take at most ``size`` bytes.
+def bytes_beside_embedding(
+    method: Method, context: Context, limit: int, encodings: Sequence[Encoding]
+) -> list[int]:
+    """What a model file takes for all but its embedding: graph, backbone, ids and header.
 
-    By bisection over what the method's `Method.sketch` would take in a file, to
-    a few in a thousand. There must be room for the smallest possible.
+    For each encoding, with an untrained embedding of ``limit`` values in it.
     """
-    low, _ = smallest_embedding(method, context, values)
-    full = context.splits.num_entities * context.config.dim
-    high = min(8 * size // BITS[values], full) + 1
-    while high - low > max(1, CLOSE_ENOUGH * low):
-        middle = (low + high) // 2
-        fits = _table_bytes(method, context, middle, values) <= size
-        low, high = (middle, high) if fits else (low, middle)
-    return low
-
-
-def smallest_embedding(method: Method, context: Context, values: ValuesCodec) -> tuple[int, int]:
-    """The smallest limit that a method can meet, and the bytes that its tables then take."""
-    full = context.splits.num_entities * context.config.dim
-    method.sketch(context.with_limits(full), full)  # a method that cannot be shipped says so here
-    low, high = SMALLEST_LIMIT - 1, full
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _can_meet(method, context, middle) else (middle, high)
-    return high, _table_bytes(method, context, high, values)
-
-
-def _can_meet(method: Method, context: Context, limit: int) -> bool:
-    try:
-        method.sketch(context.with_limits(limit), limit)
-    except ConfigError:
-        return False
-    return True
-
-
-def _table_bytes(method: Method, context: Context, limit: int, values: ValuesCodec) -> int:
-    sketch = method.sketch(context.with_limits(max((limit, *context.limits))), limit)
-    order = 0 if context.positions is None else order_bytes(context.splits.num_entities)
-    return order + sum(table_bytes(_mask(table), values) for table in sketch.tables)
-
-
-def bytes_beside_embedding(method: Method, context: Context, encoding: Encoding) -> int:
-    """What a model file takes for all but its embedding: graph, backbone, ids and header."""
-    limit = context.splits.num_entities * context.config.dim // 10
     context = context.with_limits(limit)
     name, backbone = context.config.backbone, context.backbone(context.config.dim)
     sketch = method.sketch(context, limit)
-    data = encode(
-        _assembled(context.splits, name, backbone, sketch, context.positions, {}), encoding
-    )
-    return len(data) - embedding_bytes(section_bytes(data)) + FACTS_BYTES
+    model = _assembled(context.splits, name, backbone, sketch, context.positions, {})
+    files = [encode(model, encoding, is_random=True) for encoding in encodings]
+    return [len(data) - embedding_bytes(section_bytes(data)) + FACTS_BYTES for data in files]
 
 
-def _mask(table: Table) -> npt.NDArray[np.bool_]:
+def stored_mask(table: Table) -> npt.NDArray[np.bool_]:
+    """Which values of a table are stored."""
     return np.ones(table.weight.shape, dtype=bool) if table.mask is None else table.mask
 
 
@@ -235,7 +193,7 @@ def _without_smallest(model: ShippedModel, count: int) -> ShippedModel:
             "the model does not fit into the limit, and nothing of it can be left out: its tables "
             "are dense; choose a coarser --values, or a tighter budget"
         )
-    sizes = np.concatenate([np.abs(table.weight[_mask(table)]) for table in embedding.tables])
+    sizes = np.concatenate([np.abs(table.weight[stored_mask(table)]) for table in embedding.tables])
     if count >= len(sizes):
         raise ConfigError(
             "the model does not fit into the limit, not even without its embedding values; "
@@ -244,6 +202,6 @@ def _without_smallest(model: ShippedModel, count: int) -> ShippedModel:
     cut = np.partition(sizes, count - 1)[count - 1]
     tables = []
     for table in embedding.tables:
-        mask = _mask(table) & (np.abs(table.weight) > cut)
+        mask = stored_mask(table) & (np.abs(table.weight) > cut)
         tables.append(replace(table, weight=np.where(mask, table.weight, 0), mask=mask))
     return replace(model, embedding=replace(embedding, tables=tuple(tables)))

@@ -12,16 +12,23 @@ from cerp.errors import MalformedFileError
 LARGEST_RATIO = 16
 """No content is longer than so many times its stream, plus as many bytes: a bomb is seen before
 it goes off. Real content shrinks two- to eightfold."""
+WITHOUT_REPEATS = (zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE)
+"""The strategies that look for no repeats but runs. A million bytes take them 0.1 s; the others
+up to 10 s, longest where there is little to find."""
+STRATEGIES = (zlib.Z_DEFAULT_STRATEGY, zlib.Z_FILTERED, *WITHOUT_REPEATS)
+SHORT = 2**14
+"""Bytes in which repeats are always looked for: it takes no time, and chance may make some."""
 
 
-def deflate(content: bytes) -> Bytes:
+def deflate(content: bytes, *, is_random: bool = False) -> Bytes:
     """The shortest zlib stream of bytes that keeps to `LARGEST_RATIO`.
 
     Matching repeats, what deflate is made for, is often worse than none for
     numbers of high entropy, so all strategies are tried. One that matches
-    nothing shrinks at most eightfold, so there always is a permitted one.
+    nothing shrinks at most eightfold, so there always is a permitted one. In
+    random content nothing repeats, and looking would take nearly all of the time.
     """
-    strategies = (zlib.Z_DEFAULT_STRATEGY, zlib.Z_FILTERED, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE)
+    strategies = WITHOUT_REPEATS if is_random and len(content) > SHORT else STRATEGIES
     streams = [_stream(content, strategy) for strategy in strategies]
     permitted = [stream for stream in streams if may_hold(len(stream), len(content))]
     return np.frombuffer(min(permitted, key=len), dtype=np.uint8)

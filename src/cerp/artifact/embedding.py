@@ -37,9 +37,9 @@ COMBINATIONS: tuple[Combine, ...] = get_args(Combine)
 
 
 def encode_embedding(
-    embedding: ComposedEmbedding | PropagatedTables, values: ValuesCodec
+    embedding: ComposedEmbedding | PropagatedTables, values: ValuesCodec, *, is_random: bool = False
 ) -> tuple[dict[str, Any], Tensors]:
-    """The description of an embedding and its tensors."""
+    """The description of an embedding and its tensors; ``is_random`` as in `encode_positions`."""
     if isinstance(embedding, PropagatedTables):
         users, items = (_encode_dense(side, values) for side in (embedding.users, embedding.items))
         coded = prefixed("propagated.users", users) | prefixed("propagated.items", items)
@@ -47,7 +47,7 @@ def encode_embedding(
     tensors: Tensors = {}
     described = []
     for number, table in enumerate(embedding.tables):
-        description, own = _encode_table(table, values)
+        description, own = _encode_table(table, values, is_random)
         described.append(description)
         tensors |= prefixed(f"embedding.{number}", own)
     cells = sum(table.weight.size for table in embedding.tables)
@@ -92,19 +92,22 @@ def may_have(cells: int, stored_bytes: int) -> bool:
     return cells <= FREE_CELLS + CELLS_PER_BYTE * stored_bytes
 
 
-def table_bytes(mask: Mask, values: ValuesCodec) -> int:
+def table_bytes(mask: Mask, *, is_random: bool = False) -> dict[ValuesCodec, int]:
     """What a table whose stored values are ``mask`` takes in a file: values, scales, positions.
 
-    Exact, and without the values: no codec of theirs depends on them.
+    By precision. Exact, and without the values: no codec of theirs depends on them.
     """
-    _, positions = encode_positions(mask)
-    return values_size(int(mask.sum()), len(mask), values) + total_bytes(positions)
+    _, positions = encode_positions(mask, is_random=is_random)
+    beside, stored = total_bytes(positions), int(mask.sum())
+    return {codec: beside + values_size(stored, len(mask), codec) for codec in VALUES_CODECS}
 
 
-def _encode_table(table: Table, values: ValuesCodec) -> tuple[dict[str, Any], Tensors]:
+def _encode_table(
+    table: Table, values: ValuesCodec, is_random: bool
+) -> tuple[dict[str, Any], Tensors]:
     rows, columns = table.weight.shape
     mask = np.ones_like(table.weight, dtype=bool) if table.mask is None else table.mask
-    codec, positions = encode_positions(mask)
+    codec, positions = encode_positions(mask, is_random=is_random)
     counts = mask.sum(axis=1, dtype=np.int64)
     tensors = encode_values(table.weight[mask], counts, values)
     description = {

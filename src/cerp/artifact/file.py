@@ -52,13 +52,17 @@ class Encoding:
             )
 
 
-def encode(model: ShippedModel, encoding: Encoding) -> bytes:
-    """The file of a model; the same bytes for the same model and encoding."""
+def encode(model: ShippedModel, encoding: Encoding, *, is_random: bool = False) -> bytes:
+    """The file of a model; the same bytes for the same model and encoding.
+
+    ``is_random``: which values are stored was drawn, not learned, so that no
+    time is spent on finding a pattern.
+    """
     model = _what_is_kept(model, encoding)
     found = flaw(model)
     if found is not None:
         raise ConfigError(f"the model cannot be written: {found}")
-    embedding, tensors = encode_embedding(model.embedding, encoding.values)
+    embedding, tensors = encode_embedding(model.embedding, encoding.values, is_random=is_random)
     metadata: dict[str, Any] = {
         "backbone": model.backbone,
         "embedding": embedding,
@@ -155,8 +159,14 @@ def read(path: Path | str) -> ShippedModel:
             # An empty file cannot be mapped.
             is_empty = os.fstat(file.fileno()).st_size == 0
             data = b"" if is_empty else mmap(file.fileno(), 0, access=ACCESS_READ)
+    except IsADirectoryError:
+        inside = ", ".join(map(str, sorted(Path(path).glob("*.cerp")))) or "there is none in it"
+        raise DataError(f"{path} is a folder; name a model file (.cerp): {inside}") from None
     except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from None
+        raise DataError(
+            f"cannot read {path}: {error.strerror}; name a model file (.cerp), such as "
+            "'cerp train -o' leaves in its folder"
+        ) from None
     try:
         return decode(data)
     except FileFormatError as error:

@@ -21,14 +21,14 @@ LARGEST_NUMBER = 2**63 - 5
 LARGEST_CLASS = 243
 
 
-def encode_numbers(numbers: Int64Array) -> Tensors:
-    """``classes`` and ``extra`` of numbers from 0 to `LARGEST_NUMBER`."""
+def encode_numbers(numbers: Int64Array, *, is_random: bool = False) -> Tensors:
+    """``classes`` and ``extra`` of numbers from 0 to `LARGEST_NUMBER`, which may be random."""
     shifted = numbers + 4
     width = np.frexp(shifted.astype(np.float64))[1].astype(np.int64) - 3
     width -= shifted >> width < 4  # beyond 2^53 a double may have been rounded up
     classes = 4 * width + (shifted >> width) - 4
     return {
-        "classes": deflate(classes.astype(np.uint8).tobytes()),
+        "classes": deflate(classes.astype(np.uint8).tobytes(), is_random=is_random),
         "extra": pack_planes(shifted & ((np.int64(1) << width) - 1), width),
     }
 

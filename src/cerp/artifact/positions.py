@@ -27,18 +27,20 @@ PositionsCodec = Literal["dense", "prefix", "bitmap", "gaps"]
 POSITIONS_CODECS: tuple[PositionsCodec, ...] = get_args(PositionsCodec)
 
 
-def encode_positions(mask: Mask) -> tuple[PositionsCodec, Tensors]:
-    """The smallest code of a mask, and its tensors."""
+def encode_positions(mask: Mask, *, is_random: bool = False) -> tuple[PositionsCodec, Tensors]:
+    """The smallest code of a mask, and its tensors; sooner if the mask was drawn at random."""
     if mask.all():
         return "dense", {}
     lengths = mask.sum(axis=1, dtype=np.int64)
     cells = np.flatnonzero(mask)
+    gaps = np.diff(cells, prepend=-1) - 1
+    bitmap = np.packbits(mask, bitorder="little").tobytes()
     coded: dict[PositionsCodec, Tensors] = {
-        "bitmap": {"bitmap": deflate(np.packbits(mask, bitorder="little").tobytes())},
-        "gaps": prefixed("gaps", encode_numbers(np.diff(cells, prepend=-1) - 1)),
+        "bitmap": {"bitmap": deflate(bitmap, is_random=is_random)},
+        "gaps": prefixed("gaps", encode_numbers(gaps, is_random=is_random)),
     }
     if np.array_equal(mask, np.arange(mask.shape[1]) < lengths[:, None]):
-        coded["prefix"] = prefixed("lengths", encode_numbers(lengths))
+        coded["prefix"] = prefixed("lengths", encode_numbers(lengths, is_random=is_random))
     smallest = min(coded, key=lambda codec: total_bytes(coded[codec]))
     return smallest, coded[smallest]
 
