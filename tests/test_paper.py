@@ -8,6 +8,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 from typer.testing import Result as Outcome
 
@@ -20,7 +22,7 @@ from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError, DataError
 from cerp.fitting import fit_all
 from cerp.methods import METHODS
-from cerp.paper.figures import heatmap, sensitivity
+from cerp.paper.figures import FONT_SIZE, heatmap, sensitivity
 from cerp.paper.findings import findings
 from cerp.paper.measured import Measured
 from cerp.paper.method_table import improvement
@@ -32,6 +34,7 @@ from cerp.paper.reproduce import new_record, pattern
 from cerp.paper.rows import rows
 from cerp.paper.summary import summary
 from cerp.paper.tables import report
+from cerp.report.svg import text_width
 from small_models import small_model
 
 ROOT = Path(__file__).parents[1]
@@ -105,6 +108,10 @@ def test_a_setting_is_varied_over_its_values():
         ("kind = 'methods'\n[[run]]\nsed = 1", "no entry 'sed'"),
         ("kind = 'statistics'\nsetting = 'dim'", "a sensitivity, and nothing else"),
         ("kind = methods", "not a readable recipe"),
+        ("budgets = ['9%']", r"own\.toml: the recipe lacks the entry 'kind'"),
+        ("kind = 'methods'\n[[run]]\nseeds = 1", r"own\.toml: a \[\[run\]\] lacks .* 'method'"),
+        ("kind = 'methods'\nbudgets = 9", r"own\.toml: the entry 'budgets' is 9; .* a list"),
+        ("kind = 'methods'\nname = 'x'", "the recipe has no entry 'name'"),
     ],
 )
 def test_a_recipe_that_makes_no_sense_is_refused_with_a_reason(
@@ -159,11 +166,6 @@ def test_a_job_s_name_changes_with_its_settings_but_not_with_its_seed():
         recipe("methods", Run("ud", settings={"train": {"learning_rate": 1e-4}})), "gowalla"
     )
     assert first.job.method == again.job.method != slower.job.method
-
-
-def test_the_budgets_of_a_job_are_trained_apart():
-    first = plan(read_recipe("table3"), "gowalla")[0].job
-    assert first.runs() == [("90%",), ("95%",), ("99%",)]
 
 
 def test_a_part_of_a_plan_is_chosen_by_method_backbone_and_budget():
@@ -258,6 +260,11 @@ def test_a_method_table_has_means_the_paper_s_figures_and_cerp_s_gain():
     assert (ud["paper's NDCG@10"], ud["CERP against it"]) == ("0.0416", "+37.5% (better)")
 
 
+def test_what_a_narrow_screen_has_room_for_comes_first():
+    [section] = report(*methods_record()).sections
+    assert section.header[:3] == ("method", "NDCG@10", "CERP against it")
+
+
 def test_a_refit_has_a_line_and_a_mark_of_its_own():
     run = Run("cerp", preset="paper", settings={"refit": "train+valid"})
     refit = Found(run, "native", result(config={"refit": "train+valid"}))
@@ -270,7 +277,8 @@ def test_a_refit_has_a_line_and_a_mark_of_its_own():
 def test_a_method_that_was_not_run_has_a_row_and_is_listed_as_missing():
     shown = report(*methods_record())
     told = {row[0]: row for row in shown.sections[0].rows}
-    assert told["pep"][5:8] == ("-", "-", "0 of 1")
+    pep = dict(zip(shown.sections[0].header, told["pep"], strict=True))
+    assert (pep["NDCG@10"], pep["Recall@10"], pep["seeds"]) == ("-", "-", "0 of 1")
     assert "Missing: pep (default), not run yet: lightgcn 99% seed 0." in shown.notes
 
 
@@ -314,19 +322,65 @@ def test_a_stall_is_shown_beside_the_paper_s():
 
 
 def test_a_sensitivity_draws_every_seed_and_the_paper_s_line():
-    drawn = sensitivity("NDCG@10", [("a<b", [0.10, 0.12]), ("c", [0.2])], {"paper": 0.15})
-    root = ElementTree.fromstring(drawn)
-    circles = [entry for entry in root.iter() if entry.tag.endswith("circle")]
-    assert [circle.get("cx") for circle in circles] == ["170.0", "170.0", "390.0"]
-    texts = [entry.text for entry in root.iter() if entry.tag.endswith("text")]
-    assert {"a<b", "c", "paper: 0.1500"} <= set(texts)
+    drawn = sensitivity("mlp", "gamma", [("a<b", [0.10, 0.12]), ("c", [0.2])], {"paper": 0.15})
+    circles = parts(drawn, "circle")
+    # Halves of what is between 56 and 460 - 24.
+    assert [circle.get("cx") for circle in circles] == ["151.0", "151.0", "341.0"]
+    texts = {entry.text for entry in parts(drawn, "text")}
+    assert {"a<b", "c", "paper: 0.1500", "gamma", "NDCG@10"} <= texts
+
+
+def test_a_sensitivity_has_every_value_of_its_recipe_on_the_axis():
+    runs = [Run("cerp", value=value) for value in (0.1, 1.0, 10.0)]
+    missing = [Missing(run, None, "lightgcn", "99%", 0, "not run yet") for run in runs[::2]]
+    found = [Found(runs[1], None, result(search=searched()))]
+    record = Record("made-up", "gowalla", DATA, found, missing)
+    [section] = report(recipe("sensitivity", *runs, setting="gamma"), record).sections
+    texts = [entry.text for entry in parts(section.figure, "text")]
+    assert [text for text in texts if text in ("0.1", "1.0", "10.0")] == ["0.1", "1.0", "10.0"]
+    assert "0.1: not measured; 1.0: 0.1000; 10.0: not measured" in section.figure
+
+
+def test_no_line_goes_past_a_value_that_was_not_measured():
+    points = [("a", [0.1]), ("b", [0.1]), ("c", []), ("d", [0.1])]
+    lines = parts(sensitivity("mlp", "gamma", points, {}), "line")
+    # A quarter of 380 for each value, from 56 on.
+    [joined] = [line for line in lines if line.get("class") == "mean"]
+    assert (joined.get("x1"), joined.get("x2")) == ("103.5", "198.5")
+
+
+@pytest.mark.parametrize("anchor", ["start", "end"])
+def test_the_label_of_the_paper_s_line_is_where_the_curve_is_not(anchor: str):
+    # Above the line and then below it: below the line's start, there is nothing.
+    means = [0.0947, 0.0959, 0.0941, 0.0769, 0.0733]
+    points = [(str(value), [value]) for value in means[:: 1 if anchor == "start" else -1]]
+    drawn = sensitivity("lightgcn", "gamma", points, {"paper's table 2": 0.0831})
+    [label] = [text for text in parts(drawn, "text") if text.get("class") == "printed-label"]
+    [line] = [rule for rule in parts(drawn, "line") if rule.get("class") == "printed"]
+    assert label.get("text-anchor") == anchor
+    assert float(label.get("y")) > float(line.get("y1"))
+
+
+def parts(drawn: str, name: str) -> list[ElementTree.Element]:
+    return [entry for entry in ElementTree.fromstring(drawn).iter() if entry.tag.endswith(name)]
 
 
 def test_a_heat_map_fills_the_entries_that_are_not_zero():
-    root = ElementTree.fromstring(heatmap("Ten", ["user 1", "item 2"], ["0110", "0001"]))
-    [path] = [entry for entry in root.iter() if entry.tag.endswith("path")]
+    drawn = heatmap("Ten", ["user 1", "item 2"], ["0110", "0001"])
+    [path], [ground] = parts(drawn, "path"), parts(drawn, "rect")
+    left = int(ground.get("x"))
     corners = [part.split("h")[0] for part in path.get("d").split("M")[1:]]
-    assert corners == ["102,1", "108,1", "114,17"]
+    assert corners == [f"{left + 6},1", f"{left + 12},1", f"{left + 18},19"]
+
+
+@given(st.lists(st.text("abmwW01-. 東", max_size=40), min_size=1, max_size=4))
+def test_every_name_of_a_heat_map_fits_beside_it_or_is_cut_and_told_in_full(names: list[str]):
+    for label, name in zip(
+        parts(heatmap("Ten", names, ["01"] * len(names)), "text"), names, strict=True
+    ):
+        shown = "".join(label.itertext()) if not len(label) else label[0].tail
+        assert text_width(shown, FONT_SIZE) <= float(label.get("x"))
+        assert shown == name or (shown[:-1] == name[:19] and label[0].text == name)
 
 
 def test_a_pattern_is_where_the_vectors_of_ten_entities_are_not_zero(tmp_path: Path):
@@ -550,7 +604,17 @@ def test_findings_follow_from_the_figures(tmp_path: Path):
     # The paper's CERP at 99%: .0831 with LightGCN, .0298 with the MLP; its UD: .0416.
     assert "above it in 1, not above in 1, and 4 are missing" in found
     assert "**The paper's UD looks undertrained at 99%.**" in found
+    assert "figures for them** (Gowalla): reached in 1 cells; missing: esapn, mlp, 90%," in found
     assert "95%: 0.0617 and missing; 99%: 0.0416 and 0.0600 ± 0.0141." in found
+
+
+def test_a_rival_below_what_the_paper_reports_is_named(tmp_path: Path):
+    folder = made_up_results(tmp_path)
+    path = folder / "gowalla" / "table2.json"
+    rows = [row | {"ndcg10": row["ndcg10"] / 2} for row in json.loads(path.read_text())]
+    path.write_text(json.dumps(rows))
+    found = "\n".join(findings(Measured(folder)))
+    assert "not in 1 (ud, lightgcn, 99%: 0.0300 ± 0.0071 against 0.0416); missing" in found
 
 
 def test_rivals_that_are_not_clearly_beaten_are_named(tmp_path: Path):

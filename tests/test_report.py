@@ -224,6 +224,18 @@ def test_a_model_refitted_on_everything_has_no_test_figures(tmp_path: Path):
     shipped = summary("90%", 0.2, test=None)
     text = text_of(page_of(write_run(tmp_path / "run", shipped, refit="all")))
     assert "No test figures: cerp 90%, refitted on everything" in text
+    assert ".." not in text
+
+
+@pytest.mark.parametrize(
+    ("every", "often"), [(1, "after every epoch"), (5, "every 5 epochs and after the last")]
+)
+def test_the_validation_curve_says_how_often_it_was_judged(tmp_path: Path, every: int, often: str):
+    training = TrainConfig(epochs=3, evaluate_every=every)
+    run = write_run(tmp_path / "run", summary("90%", 0.2), train=training)
+    row = {"stage": "train 90%", "epoch": 3, "loss": 2.5, "valid_ndcg@10": 0.1}
+    (run / "curves.jsonl").write_text(json.dumps(row))
+    assert f"NDCG@10 on validation, judged {often}" in text_of(page_of(run))
 
 
 def test_curves_are_drawn_where_there_are_any(tmp_path: Path):
@@ -464,5 +476,8 @@ def test_a_phone_needs_no_sideways_scrolling(trained: list[Path], tmp_path: Path
         hidden = phone.locator("svg").evaluate_all(
             "all => all.filter((svg) => !svg.getBoundingClientRect().height).length"
         )
+        cut = phone.locator(".row-labels li").evaluate_all(
+            "all => all.filter((label) => label.scrollWidth > label.clientWidth).length"
+        )
         browser.close()
-    assert (width, hidden) == (390, 0)
+    assert (width, hidden, cut) == (390, 0, 0)

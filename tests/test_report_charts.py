@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cerp.report.axes import linear_axis, log_axis, rank_axis, zero_axis
 from cerp.report.charts import Point, Reference, Series, line_chart
-from cerp.report.heat import LABEL_WIDTH, heat_map, sampled_vectors
+from cerp.report.heat import heat_map, sampled_vectors
 from cerp.report.html import document, element, percent, tick_labels
 from small_models import NUM_USERS, small_model
 
@@ -84,8 +84,15 @@ def test_a_heat_map_has_a_cell_for_each_value_that_is_not_zero():
     }
     # Of six shades 1 is the darkest, 0.5 the third and 0.01 the lightest.
     assert set(cells) == {"plus level-6", "minus level-3", "plus level-1"}
-    assert cells["plus level-6"].startswith(f"M{LABEL_WIDTH + 27:.1f},1h")
+    assert cells["plus level-6"].startswith("M1,0.05h")
     assert sum(path.count("M") for path in cells.values()) == 3
+
+
+def test_labels_of_a_heat_map_are_text_of_the_page_and_told_in_full():
+    chart = heat_map("t", ["user " + "x" * 99], np.ones((1, 16)), largest=1.0)
+    (label,) = chart.iter("li")
+    assert (label.text, label.get("title")) == ("user " + "x" * 99,) * 2
+    assert list(chart.iter("text")) == []
 
 
 def test_sampled_vectors_are_those_of_the_entities_named():

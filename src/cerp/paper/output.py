@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cerp.comparison.rendering import to_html, to_markdown
 from cerp.comparison.tables import Report, Section
-from cerp.files import write_json, write_text
+from cerp.files import make_folder, write_json, write_text
 from cerp.paper.recipe import Recipe
 from cerp.paper.record import Record
 from cerp.paper.rows import rows
@@ -26,7 +26,7 @@ def write_all(recipe: Recipe, record: Record, folder: Path) -> str:
     ``<recipe>.md``, ``.html`` and ``-1.svg``, ``-2.svg`` ... are built from them.
     """
     path = record_path(folder, record.dataset, recipe)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     record.write(path)
     stem = path.with_name(recipe.name)
     write_json(stem.with_suffix(".json"), rows(recipe, record))

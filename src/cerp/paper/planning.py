@@ -99,8 +99,7 @@ def _jobs(recipe: Recipe, run: Run, dataset: str, backbone: str, seed: int) -> l
 
 
 def _named(run: Run, job: Job) -> Job:
-    # Each budget is pruned for itself: its result must not depend on which others are asked for.
-    return replace(job, method=f"{run.method}-{run.preset}-{_digest(job)}", shares_search=False)
+    return replace(job, method=f"{run.method}-{run.preset}-{_digest(job)}")
 
 
 def _digest(job: Job) -> str:

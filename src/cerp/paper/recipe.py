@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -13,6 +13,9 @@ from cerp.presets import PresetName
 
 Kind = Literal["statistics", "methods", "ablation", "sensitivity", "heatmap"]
 """What is made of the results."""
+
+NOT_WRITTEN = ("name", "runs")
+"""What a recipe gets from the name of its file and from its ``[[run]]`` tables."""
 
 
 @dataclass(frozen=True)
@@ -91,30 +94,40 @@ def read_recipe(name: str) -> Recipe:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} is not a readable recipe: {error}") from None
-    return _recipe(path.stem, values)
+    try:
+        return _recipe(path.stem, values)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
 
 
 def _recipe(name: str, values: dict[str, Any]) -> Recipe:
     """``[[run]]`` tables become runs; with ``values``, one for each value of the setting."""
     entries, choices = values.pop("run", []), values.pop("values", None)
-    _refuse_unknown(name, values, Recipe)
-    values |= {key: tuple(values.get(key, ())) for key in ("budgets", "backbones")}
+    lists = {**values, "run": entries, "values": choices or []}
+    for key in ("budgets", "backbones", "run", "values"):
+        if not isinstance(lists.get(key, []), list):
+            raise ConfigError(f"the entry {key!r} is {lists[key]!r}; it must be a list")
+    _check_entries(values, Recipe, "the recipe")
     for entry in entries:
-        _refuse_unknown(name, entry, Run)
+        _check_entries(entry, Run, "a [[run]]")
     if choices is not None:
         entries = [{**entry, "value": choice} for entry in entries for choice in choices]
-    try:
-        return Recipe(name=name, runs=tuple(Run(**entry) for entry in entries), **values)
-    except TypeError as error:
-        raise ConfigError(f"recipe {name} is incomplete: {error}") from None
+    values |= {key: tuple(values.get(key, ())) for key in ("budgets", "backbones")}
+    return Recipe(name=name, runs=tuple(Run(**entry) for entry in entries), **values)
 
 
-def _refuse_unknown(name: str, values: dict[str, Any], kind: type[Recipe | Run]) -> None:
-    known = {entry.name for entry in fields(kind)}
-    if unknown := sorted(values.keys() - known):
+def _check_entries(values: Any, kind: type[Recipe | Run], what: str) -> None:
+    """Refuse a table with entries that are unknown, or without one that has no default."""
+    if not isinstance(values, dict):
+        raise ConfigError(f"{what} is {values!r}; it must be a table of entries")
+    known = {entry.name: entry for entry in fields(kind) if entry.name not in NOT_WRITTEN}
+    if unknown := sorted(values.keys() - known.keys()):
         raise ConfigError(
-            f"recipe {name} has no entry {unknown[0]!r}; there are: {', '.join(sorted(known))}"
+            f"{what} has no entry {unknown[0]!r}; there are: {', '.join(sorted(known))}"
         )
+    for name, entry in known.items():
+        if name not in values and entry.default is MISSING and entry.default_factory is MISSING:
+            raise ConfigError(f"{what} lacks the entry {name!r}; add it, as in {name} = ...")
 
 
 def _folder() -> Path:

@@ -14,6 +14,7 @@ from cerp.comparison.worker import JobFolder
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, DataError
 from cerp.evaluation import Metrics, paired_bootstrap
+from cerp.files import make_folder
 from cerp.leak import id_leak
 from cerp.paper.planning import Planned
 from cerp.paper.recipe import Recipe, Run
@@ -53,7 +54,7 @@ def take_over(earlier: Record | None, planned: Sequence[Planned], results: Resul
         return 0
     names = {one.job.method for one in planned}
     kept = [entry.result for entry in earlier.found if entry.result.method in names]
-    results.folder.mkdir(parents=True, exist_ok=True)
+    make_folder(results.folder)
     results.add(kept, "the record of earlier calls")
     return len(earlier.found) - len(kept)
 
@@ -138,7 +139,7 @@ def _patterns(
     for result in found:
         assert result.budget is not None
         job = Job(result.method, result.backbone, result.seed, (result.budget,))
-        run = JobFolder.of(folder, job).run([result.budget])
+        run = JobFolder.of(folder, job).run(result.budget)
         path = run / f"model-{result.budget}.cerp"
         if path.exists():
             known[result.cell.name] = pattern(path)

@@ -61,7 +61,7 @@ def sensitivity_sections(recipe: Recipe, record: Record) -> list[Section]:
     sections = []
     for backbone, budget in cells(recipe):
         here = lines(recipe, record, backbone, budget)
-        points = [(str(line.run.value), line.values("ndcg10")) for line in here if line.found]
+        points = [(str(line.run.value), line.values("ndcg10")) for line in here]
         printed = published_rows(
             "table2",
             method="cerp",
@@ -70,10 +70,10 @@ def sensitivity_sections(recipe: Recipe, record: Record) -> list[Section]:
             sparsity=percent_of(budget),
         )
         title = f"{backbone}, {budget}"
-        paper = {f"paper's table 2, {row['method']}": row["ndcg10"] for row in printed}
+        paper = {"paper's table 2": printed[0]["ndcg10"]} if printed else {}
         figure = ""
-        if points:
-            figure = sensitivity(f"NDCG@10 by {recipe.setting}, {title}", points, paper)
+        if any(seeds for _, seeds in points):
+            figure = sensitivity(title, recipe.setting, points, paper)
         header = (recipe.setting, *SENSITIVITY_HEADER)
         rows = [_sensitivity_row(line) for line in here]
         sections.append(Section(title, rows, [], header, figure))

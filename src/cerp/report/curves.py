@@ -10,12 +10,13 @@ from cerp.report.findings import Findings
 from cerp.report.html import Section, element, remark
 from cerp.report.runs import Run
 
+VALIDATION = "valid_ndcg@10"
 PANELS: dict[str, tuple[str, AxisOf]] = {
     "loss": ("loss", linear_axis),
     "nnz": ("values left", zero_axis),
     "gamma": ("\N{GREEK SMALL LETTER GAMMA}, weight of the penalty", zero_axis),
     "mean_threshold": ("mean threshold", linear_axis),
-    "valid_ndcg@10": ("NDCG@10 on validation", zero_axis),
+    VALIDATION: ("NDCG@10 on validation", zero_axis),
 }
 """What is drawn, where a stage has it: its title and its axis."""
 MOST_POINTS = 200
@@ -37,7 +38,7 @@ def curve_panels(run: Run) -> Element | None:
     charts = [
         element(
             "figure",
-            element("figcaption", title),
+            element("figcaption", title + _how_often(run, name)),
             line_chart(
                 f"{title}, {run.label}",
                 "epoch",
@@ -60,6 +61,15 @@ def curve_panels(run: Run) -> Element | None:
         legend(stages) if len(stages) > 1 else None,
         element("div", *charts, class_="panels"),
     )
+
+
+def _how_often(run: Run, name: str) -> str:
+    """The validation part is not read in every epoch: a short run has a single point."""
+    if name != VALIDATION:
+        return ""
+    every = run.config.train.evaluate_every
+    often = "after every epoch" if every == 1 else f"every {every} epochs and after the last"
+    return f", judged {often}"
 
 
 def _lines(run: Run, name: str) -> list[Series]:

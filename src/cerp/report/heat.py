@@ -11,20 +11,20 @@ import numpy.typing as npt
 
 from cerp.artifact import ComposedEmbedding, ShippedModel
 from cerp.artifact.model import FloatArray
-from cerp.data.ids import Id, Int64Array
+from cerp.data.ids import Int64Array
 from cerp.report.findings import Findings
 from cerp.report.html import Section, element, percent, remark
-from cerp.report.svg import drawing, words
+from cerp.report.svg import drawing
 
 LEVELS = 6
 """Shades on either side of zero."""
-LABEL_WIDTH, PLOT_WIDTH = 88, 432
-CELL_HEIGHT = 19
-WIDEST_CELL = 27
+CELL_WIDTH, CELL_HEIGHT = 0.85, 0.9
+"""Of the place of a cell; the rest is the gap to the next."""
+LEAST_WIDTH, MOST_WIDTH, ROW_HEIGHT = 0.2, 1.7, 1.2
+"""Of the place of a cell on the page, in rem; rows are as high as the labels in style.css."""
 SAMPLED = 5
 """Of the users, and of the items."""
 SAMPLE_SEED = 0
-LONGEST_ID = 9
 
 
 def vectors(found: Findings) -> Section:
@@ -81,14 +81,8 @@ def sampled_vectors(model: ShippedModel) -> tuple[list[str], FloatArray] | None:
     positions = codes if model.positions is None else model.positions[codes]
     users = model.users.decode(codes[codes < num_users])
     items = model.items.decode(codes[codes >= num_users] - num_users)
-    names = [f"user {_cut(id_)}" for id_ in users] + [f"item {_cut(id_)}" for id_ in items]
+    names = [f"user {id_}" for id_ in users] + [f"item {id_}" for id_ in items]
     return names, model.embedding.vectors(positions, num_entities)
-
-
-def _cut(id_: Id) -> str:
-    """An id, or so much of it as there is room for."""
-    text = str(id_)
-    return text if len(text) <= LONGEST_ID else text[: LONGEST_ID - 1] + "…"
 
 
 def heat_map(
@@ -96,32 +90,36 @@ def heat_map(
 ) -> Element:
     """A row of cells for each vector: blank where zero, darker the larger the absolute value.
 
-    The shade of v is ``ceil(LEVELS · |v| / largest)``, in a colour for each sign.
+    The shade of v is ``ceil(LEVELS · |v| / largest)``, in a colour for each sign. Labels are
+    text of the page, beside the drawing: their size does not follow its width, and they stay
+    where they are when it scrolls.
     """
     columns = values.shape[1]
-    cell_width = min(WIDEST_CELL, PLOT_WIDTH / columns)
     shades = np.sign(values) * np.ceil(np.minimum(np.abs(values) / (largest or 1.0), 1) * LEVELS)
     cells = [
-        element("path", d=_cells(shades == shade, cell_width), class_=_shade_class(int(shade)))
+        element("path", d=_cells(shades == shade), class_=_shade_class(int(shade)))
         for shade in np.unique(shades)
         if shade != 0
     ]
-    labels = [
-        words(name, LABEL_WIDTH - 8, CELL_HEIGHT * (row + 0.7), "end", "row-label")
-        for row, name in enumerate(rows)
-    ]
-    height = CELL_HEIGHT * len(rows)
-    ground = element(
-        "rect",
-        x=LABEL_WIDTH,
-        width=f"{cell_width * columns:g}",
-        height=height,
-        class_="ground",
-    )
     blank = float((values == 0).mean())
-    described = f"{len(rows)} vectors of {columns} values, of which {blank:.1%} are zero"
-    width = LABEL_WIDTH + PLOT_WIDTH
-    return drawing(width, height, title, described, ground, *cells, *labels, class_="heat")
+    drawn = drawing(
+        columns,
+        len(rows),
+        title,
+        f"{len(rows)} vectors of {columns} values, of which {blank:.1%} are zero",
+        element("rect", width=columns, height=len(rows), class_="ground"),
+        *cells,
+        class_="cells",
+        preserveAspectRatio="none",
+        style=f"height: {ROW_HEIGHT * len(rows):g}rem; "
+        f"min-width: {LEAST_WIDTH * columns:g}rem; max-width: {MOST_WIDTH * columns:g}rem",
+    )
+    return element(
+        "div",
+        element("ul", *(element("li", name, title=name) for name in rows), class_="row-labels"),
+        element("div", drawn, class_="scroll", tabindex=0, role="region", aria_label=title),
+        class_="heat",
+    )
 
 
 def shade_key() -> Element:
@@ -147,10 +145,10 @@ def _shade_class(shade: int) -> str:
     return f"{'plus' if shade > 0 else 'minus'} level-{abs(shade)}"
 
 
-def _cells(where: npt.NDArray[np.bool_], width: float) -> str:
+def _cells(where: npt.NDArray[np.bool_]) -> str:
     """One path for all cells of a shade: a rectangle an entry would take thrice the bytes."""
-    shape = f"h{0.85 * width:.4g}v{CELL_HEIGHT - 2}h-{0.85 * width:.4g}z"
+    shape = f"h{CELL_WIDTH}v{CELL_HEIGHT}h-{CELL_WIDTH}z"
+    gap = (1 - CELL_HEIGHT) / 2
     return "".join(
-        f"M{LABEL_WIDTH + width * column:.1f},{CELL_HEIGHT * row + 1}{shape}"
-        for row, column in np.argwhere(where).tolist()
+        f"M{column},{row + gap:.4g}{shape}" for row, column in np.argwhere(where).tolist()
     )

@@ -90,7 +90,8 @@ def _without_compact(found: Findings) -> str:
         for model in found.models
         if model.test is not None
     ]
-    return f"No compact model with test figures is among the runs. {'; '.join(told)}".strip() + "."
+    sentence = "No compact model with test figures is among the runs."
+    return f"{sentence} {'; '.join(told)}." if told else sentence
 
 
 def _against_full(found: Findings, best: Model, full: Model) -> str:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from unicodedata import east_asian_width
 from xml.etree.ElementTree import Element
 
 from cerp.report.html import element
 
+NARROW = frozenset(" .,:;'|!()/-fijlrt")
+WIDE = frozenset("mwMW@%")
+
 
 def drawing(
-    width: float, height: float, title: str, described: str, *parts: Element, class_: str
+    width: float,
+    height: float,
+    title: str,
+    described: str,
+    *parts: Element,
+    class_: str,
+    **attributes: object,
 ) -> Element:
     """An SVG that is as wide as its place, with words for those who cannot see it."""
     return element(
@@ -20,6 +30,7 @@ def drawing(
         role="img",
         aria_label=title,
         class_=class_,
+        **attributes,
     )
 
 
@@ -29,6 +40,23 @@ def rule(x1: float, y1: float, x2: float, y2: float, kind: str) -> Element:
     return element("line", class_=kind, **{name: f"{value:.1f}" for name, value in ends.items()})
 
 
-def words(text: str, x: float, y: float, anchor: str, kind: str) -> Element:
-    """Text that starts, ends or has its middle at a point."""
-    return element("text", text, x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor, class_=kind)
+def words(
+    text: str, x: float, y: float, anchor: str, kind: str, *, whole: str | None = None
+) -> Element:
+    """Text that starts, ends or has its middle at a point; ``whole`` is shown when pointed at."""
+    title = None if whole is None else element("title", whole)
+    place = {"x": f"{x:.1f}", "y": f"{y:.1f}"}
+    return element("text", title, text, text_anchor=anchor, class_=kind, **place)
+
+
+def text_width(text: str, size: float) -> float:
+    """How wide a text of a font size is at most, in the usual fonts for screens."""
+    return size * sum(map(_ems, text))
+
+
+def _ems(character: str) -> float:
+    if character in NARROW:
+        return 0.42
+    if character in WIDE or east_asian_width(character) in "FW":
+        return 1.0
+    return 0.8 if character.isupper() else 0.65
