@@ -9,11 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from cerp.config import Config, RunOptions
+from cerp.data.splits import Splits
 from cerp.embeddings.autoemb import AutoEmbedding, sizes_within
 from cerp.embeddings.base import Embedding
 from cerp.embeddings.controller import popularity_buckets
 from cerp.errors import ConfigError, DataError
 from cerp.losses import bpr
+from cerp.methods import Context, method
 from embedding_contract import (
     ALL_IDS,
     BACKBONES,
@@ -21,6 +24,7 @@ from embedding_contract import (
     DEGREES,
     DIM,
     ENTITIES,
+    TRAIN,
     USERS,
     EmbeddingContract,
     recommender,
@@ -176,6 +180,19 @@ def test_only_the_entities_of_a_batch_are_remembered():
     torch.testing.assert_close(embedding.alpha[[2, 2, 20]], wanted)
     embedding.alpha[[2, 20]] = torch.tensor([1.0, 0.0, 0.0])
     assert embedding.alpha.tolist() == [[1, 0, 0]] * ENTITIES
+
+
+def test_a_step_remembers_the_users_the_positives_and_the_negatives_of_its_batch():
+    nothing = TRAIN.subset(np.zeros(len(TRAIN), dtype=bool))
+    context = Context(
+        Splits(TRAIN, nothing, nothing), Config(backbone="mf", dim=DIM), RunOptions(), ()
+    )
+    embedding = AutoEmbedding(ENTITIES, DIM, num_users=USERS, degrees=DEGREES, generator=seeded())
+    model = recommender(embedding.train(), "mf")
+    method("autoemb").hooks(context, model).objective(0)(model, BATCH, 4)
+    remembered = (embedding.alpha[:, 0] < 1).nonzero().flatten().tolist()
+    # users 0, 2 and 7; positive items 0 7 10 13 and negative ones 0 1 3 4 5 9 behind 9 users
+    assert remembered == [0, 2, 7, 9, 10, 12, 13, 14, 16, 18, 19, 22]
 
 
 def test_evaluation_uses_the_weights_that_were_kept():

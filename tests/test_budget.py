@@ -77,8 +77,13 @@ def test_a_size_does_not_say_how_many_values_it_has_room_for():
 
 @pytest.mark.parametrize("text", ["99%", "90673", "", "lots", "-3KB", "2TB"])
 def test_what_is_not_a_size_is_refused_with_examples(text: str):
-    with pytest.raises(ConfigError, match="'400KB' or '2MB'"):
-        parse_size(text)
+    with pytest.raises(ConfigError, match=r"--max-size .* is not a size: .*'400KB' or '2MB'"):
+        parse_size(text, "--max-size")
+
+
+def test_a_size_of_nothing_is_refused():
+    with pytest.raises(ConfigError, match="budget '0KB' leaves no room at all"):
+        Budget.parse("0KB")
 
 
 @pytest.mark.parametrize("value", ["", "lots", "90,673", "1e5", "0.5", 0.99, "99%%", "٩٩%"])

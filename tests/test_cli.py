@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import cerp
+from cerp.cli import app, main
+from cerp.comparison.variants import read_tuned
 from cerp.data.synthetic import synthetic
 
 
@@ -226,7 +228,7 @@ def test_evaluate_refuses_a_run_of_other_data(trained):
     folder, _ = trained
     result = run("evaluate", str(folder / "run"), "-d", "synthetic")
     assert result.returncode == 2
-    assert "differs in fingerprint" in result.stderr
+    assert "was trained on other data" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -308,3 +310,36 @@ def test_train_takes_the_settings_that_tune_found(tmp_path: Path):
     result = run("train", str(tmp_path / "data"), *options)
     (model,) = json.loads(result.stdout)["models"]
     assert model["nnz"] == 200 * 4  # UD, half of d = 8
+
+
+def test_settings_of_another_method_are_refused(tmp_path: Path):
+    best = {"method": "ud", "backbone": "mf", "settings": {}}
+    (tmp_path / "best.json").write_text(json.dumps(best))
+    options = ["--settings", str(tmp_path / "best.json"), "--method", "qr"]
+    result = run("train", "synthetic", *options)
+    assert result.returncode == 2
+    assert "holds settings of ud on mf; leave out --method and --backbone" in result.stderr
+
+
+def test_what_was_fixed_in_a_search_stays_fixed(tmp_path: Path):
+    best = {"method": "ud", "backbone": "mf", "fixed": {"dim": 8, "train": {"epochs": 2}}}
+    found = {"settings": {"train": {"learning_rate": 0.25}}}
+    (tmp_path / "best.json").write_text(json.dumps(best | found))
+    assert read_tuned(tmp_path / "best.json").settings == {
+        "dim": 8,
+        "train": {"epochs": 2, "learning_rate": 0.25},
+    }
+
+
+def test_an_interruption_is_not_silent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    @app.command("wait")
+    def wait() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sys.argv", ["cerp", "wait"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    app.registered_commands.pop()
+    assert (ended.value.code, capsys.readouterr().err) == (130, "interrupted\n")

@@ -85,13 +85,6 @@ def test_a_grid_that_cannot_be_is_refused(arguments, message: str):
         plan(*arguments)
 
 
-def test_one_search_serves_the_budgets_in_values_and_every_size_has_its_own():
-    (searching,) = plan(["cerp"], ["mf"], ["90%", "1KB", "99%"], 1)
-    assert searching.runs() == [("90%", "99%"), ("1KB",)]
-    (plain,) = plan(["ud"], ["mf"], ["90%", "99%"], 1)
-    assert plain.runs() == [("90%",), ("99%",)]
-
-
 def test_a_job_survives_json():
     (job,) = plan(["cerp"], ["mf"], ["90%"], 1, settings=TINY)
     assert Job.from_dict(json.loads(json.dumps(job.to_dict()))) == job
@@ -143,7 +136,16 @@ def test_cells_have_their_counts_and_a_refused_budget_its_reason(splits: Splits,
     assert kept.per_user["ndcg@10"].mean() == pytest.approx(found["75%"].ndcg10, abs=1e-12)
 
 
-def test_a_refused_budget_does_not_take_those_of_its_search_with_it(splits: Splits, tmp_path: Path):
+def test_a_cell_does_not_depend_on_the_budgets_beside_it(splits: Splits, tmp_path: Path):
+    (alone,) = plan(["cerp"], ["mf"], ["90%"], 1, settings=TINY)
+    (beside,) = plan(["cerp"], ["mf"], ["50%", "90%"], 1, settings=TINY)
+    first, second = (
+        done(job, splits, tmp_path / name)["90%"] for job, name in ((alone, "a"), (beside, "b"))
+    )
+    assert replace(first, seconds=None) == replace(second, seconds=None)
+
+
+def test_a_refused_budget_does_not_take_the_others_with_it(splits: Splits, tmp_path: Path):
     (job,) = plan(["cerp"], ["mf"], ["75%", "1000"], 1, settings=TINY)  # 800 is the full table
     found = done(job, splits, tmp_path)
     assert (found["75%"].error, found["75%"].nnz) == (None, 200)
@@ -389,7 +391,7 @@ def test_a_row_has_counts_spreads_and_the_mark_against_the_best_other(compared: 
 def test_what_is_refused_tuned_and_agreed_upon_is_said(compared: Report):
     assert compared.sections[0].notes == ["qr is not here: <b>|too small"]
     notes = " ".join(compared.notes)
-    assert "a search for cerp (mf);" in notes
+    assert "those of a search for cerp (mf)." in notes
     assert "Full ranking over all items" in notes
     assert "f" * 64 in notes
     assert "Seeds: 0, 1." in notes

@@ -14,7 +14,7 @@ GOWALLA = 70_839
 @st.composite
 def hashes(draw: st.DrawFn, names: tuple[HashName, ...]) -> Hash:
     positions = draw(st.integers(1, 3000))
-    buckets = draw(st.integers(smallest_bucket_count(positions), positions + 3))
+    buckets = draw(st.integers(smallest_bucket_count(positions), positions))
     return Hash(draw(st.sampled_from(names)), positions, buckets)
 
 
@@ -70,6 +70,12 @@ def test_large_tables_do_not_overflow_32_bits():
     last = torch.tensor([positions - 1], dtype=torch.int32)
     row_p, row_q = Hash("balanced", positions, buckets)(last)
     assert (row_p.item(), row_q.item()) == (329_999, 1_999_999)  # 30,329,999 = 15 b + 329,999
+
+
+def test_more_buckets_than_entities_are_refused_with_a_count_that_makes_sense():
+    assert Hash("balanced", 200, 200).rows == (200, 200)
+    with pytest.raises(ConfigError, match=r"201 buckets for 200 entities: .* at most 100"):
+        Hash("balanced", 200, 201)
 
 
 def test_too_few_buckets_are_refused_with_the_smallest_count():

@@ -158,3 +158,8 @@ def test_repr_gives_the_sizes():
 )
 def test_text_becomes_an_integer_where_ids_are_integers(ids: list, given: str, expected: object):
     assert Ids(ids).of_kind(given) == expected
+
+
+def test_no_interactions_are_interactions_too():
+    made = Interactions.from_codes([], [], users=Ids.range(3), items=Ids.range(2))
+    assert (len(made), made.num_users, made.num_items) == (0, 3, 2)

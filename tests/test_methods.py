@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import cerp
+from cerp.artifact import Encoding, ValuesCodec, decode
 from cerp.config import Config, PruneConfig, RunOptions, TrainConfig
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
@@ -23,9 +24,11 @@ from cerp.embeddings.cerp import CompositionalEmbedding
 from cerp.embeddings.esapn import GrowingEmbedding
 from cerp.embeddings.pep import PrunableTable
 from cerp.errors import ConfigError
+from cerp.evaluation import evaluate
 from cerp.fitted import FittedModel
 from cerp.fitting import fit_all
 from cerp.methods import METHODS, method
+from cerp.runtime import Runtime
 from cerp.training import Loop
 
 BACKBONES: dict[str, dict[str, int]] = {
@@ -106,6 +109,18 @@ def test_the_file_scores_every_user_as_the_model_does_or_the_result_says_why_the
     scores = cerp.load(folder / f"model-{model.budget}.cerp").score_all(users)
     expected = model.recommender.scorer().score_all(users).numpy()
     np.testing.assert_allclose(scores, expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_values_of_eight_bits_cost_less_than_one_percent_of_ndcg(backbone: str):
+    config = config_of("cerp", backbone)
+    model = fitted(replace(config, train=replace(config.train, epochs=20)))
+
+    def ndcg(values: ValuesCodec) -> float:
+        shipped = Runtime(decode(model.file(Encoding(values=values))))
+        return evaluate(shipped, model.splits, on="test").mean["ndcg@10"]
+
+    assert ndcg("int8") > 0.99 * ndcg("fp32") > 0.2
 
 
 class Stop(Exception):
@@ -287,7 +302,16 @@ def test_one_search_of_esapn_fills_every_budget():
     assert 640 - 16 < tight.facts["paper_count"] <= 640
     sizes = tight.facts["search"]["entities_of_size"]
     assert sum(int(size) * count for size, count in sizes.items()) == tight.facts["paper_count"]
+    # The search's own model is that of the sizes it ended with, and of no others.
     assert loose.facts["search"]["valid_ndcg@10_without_retraining"] is not None
+    assert tight.facts["search"]["valid_ndcg@10_without_retraining"] is None
+
+
+def test_a_budget_that_esapn_passes_is_used_up_to_the_last_value():
+    # All 200 entities start with 2 values, and growing adds 2: when 50 have grown, 500 are in use.
+    config = replace(config_of("esapn", sizes=(2, 4)), budgets=("500", "700"), train=STILL)
+    tight, loose = fit_all(small_splits(), config, QUIET)
+    assert tight.facts["paper_count"] == 500 < loose.facts["paper_count"]
 
 
 def test_esapn_trains_afresh_with_the_sizes_it_found():

@@ -30,6 +30,11 @@ def test_every_public_name_can_be_had_and_is_documented(name: str):
     assert getattr(cerp, name).__doc__
 
 
+def test_the_embedding_for_other_models_needs_no_import_of_its_own():
+    code = "import cerp; cerp.nn.CompositionalEmbedding"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'reed'"):
         _ = cerp.reed

@@ -105,6 +105,14 @@ def test_a_table_of_users_becomes_a_table_of_lists(file, tmp_path: Path, monkeyp
         assert list(csv.DictReader(opened)) == EXPECTED
 
 
+def test_a_user_on_several_rows_gets_one_list(file, tmp_path: Path):
+    (tmp_path / "ratings.csv").write_text("user,item\n8,10\n7,20\n8,30\n")
+    output = tmp_path / "lists.csv"
+    run(file(), "--users", str(tmp_path / "ratings.csv"), "-o", str(output), "-k", "2")
+    with output.open(newline="") as opened:
+        assert list(csv.DictReader(opened)) == EXPECTED
+
+
 def test_tables_can_be_parquet(file, tmp_path: Path):
     users, output = tmp_path / "users.parquet", tmp_path / "it's lists.parquet"
     with Database() as database:
@@ -130,8 +138,12 @@ def test_tables_can_be_parquet(file, tmp_path: Path):
         (["--users", "none.csv", "-o", "lists.csv"], DataError, "none.csv: no such file"),
         (["--users", "users.csv", "-o", "lists.txt"], ConfigError, ".csv or .parquet"),
         (["--users", "users.csv", "-o", "lists.csv"], DataError, "the columns are 'ann', '7'"),
-        (["--users", "unknown.csv", "-o", "lists.csv"], DataError, "unknown user 9"),
-        (["--users", "unknown.csv", "-o", "none/lists.csv"], DataError, "cannot be written"),
+        (
+            ["--users", "unknown.csv", "-o", "lists.csv"],
+            DataError,
+            "unknown.csv, line 3: unknown user 9; .* Remove the row",
+        ),
+        (["--users", "unknown.csv", "-o", "none/l.csv"], ConfigError, "there is no folder none"),
     ],
 )
 def test_mistakes_are_named_and_leave_no_file(

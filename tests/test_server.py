@@ -165,8 +165,27 @@ def test_a_request_out_of_bounds_is_refused_by_name(client: TestClient, body: di
     assert message in answer.json()["error"]
 
 
-def test_a_body_that_is_not_json_is_refused(client: TestClient):
-    assert client.post("/recommend", content=b"{").status_code == 422
+@pytest.mark.parametrize(
+    ("sent", "message"),
+    [
+        (
+            {"content": b'{"users": }', "headers": {"Content-Type": "application/json"}},
+            "the body is not JSON (Expecting value at character 11); send one object, as "
+            "/openapi.json describes it",
+        ),
+        (
+            {"data": {"users": "100"}},
+            "the body is no JSON object; send one, with Content-Type: application/json",
+        ),
+        ({"json": [100]}, "the body is no JSON object; send one, with Content-Type: "),
+    ],
+)
+def test_a_body_that_is_not_json_is_refused_with_what_to_send(
+    client: TestClient, sent: dict, message: str
+):
+    answer = client.post("/recommend", **sent)
+    assert answer.status_code == 422
+    assert answer.json()["error"].startswith(message)
 
 
 def test_a_body_over_the_limit_is_refused_with_and_without_a_declared_length(client: TestClient):

@@ -7,15 +7,18 @@ import torch
 from torch import nn
 
 from cerp import backbones
+from cerp.backbones.base import BatchOutput
 from cerp.config import Config, RunOptions, TrainConfig
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
+from cerp.data.synthetic import synthetic
 from cerp.embeddings.full import FullEmbedding
+from cerp.fitting import fit_all
 from cerp.methods import Context
 from cerp.methods.searching import ValidationBatches
 from cerp.recommender import Recommender
-from cerp.sampling import Sampler
+from cerp.sampling import Batch, Sampler
 from cerp.training import Loop, SideStep, StageHooks
 
 IDS = {"users": Ids.range(3), "items": Ids.range(6)}
@@ -85,3 +88,21 @@ def test_without_validation_data_the_batches_are_training_data():
     refit = SPLITS.refit("train+valid")
     drawn = [batches(refit).at(step) for step in range(4)]
     assert sum(len(batch.users) for batch in drawn) == 7
+
+
+def test_in_a_refit_side_steps_see_other_batches_than_the_model(monkeypatch: pytest.MonkeyPatch):
+    seen: list[Batch] = []
+    forward = Recommender.forward
+
+    def noting(self: Recommender, batch: Batch) -> BatchOutput:
+        seen.append(batch)
+        return forward(self, batch)
+
+    monkeypatch.setattr(Recommender, "forward", noting)
+    once = TrainConfig(epochs=1, batch_size=512)
+    config = Config("autoemb", backbone="mf", budgets=("50%",), dim=16, refit="all", train=once)
+    fit_all(synthetic(40, 20, 300).split(seed=0), config, RunOptions(quiet=True))
+    # Trained and trained again: two steps of all data, each after its side step.
+    _, _, side, own = seen
+    assert len(side.users) == len(own.users) == 300
+    assert not torch.equal(side.users, own.users)

@@ -172,6 +172,19 @@ def test_a_changed_file_is_noticed(tmp_path: Path):
         Splits.load(tmp_path / "split")
 
 
+@pytest.mark.parametrize(
+    ("added", "message"),
+    [("500 1", "user '500' is not among the users 0 to"), ("0 x", "item 'x' is not among")],
+)
+def test_a_line_that_was_edited_is_named(tmp_path: Path, added: str, message: str):
+    uniform(users=3, items_each=10).split().save(tmp_path / "split")
+    path = tmp_path / "split" / "train.txt"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines, "", added]))
+    with pytest.raises(DataError, match=f"train.txt, line {len(lines) + 2}: {message}"):
+        Splits.load(tmp_path / "split")
+
+
 def test_a_wrong_count_in_meta_is_noticed(tmp_path: Path):
     uniform(users=3, items_each=10).split().save(tmp_path / "split")
     meta = json.loads((tmp_path / "split" / "meta.json").read_text())

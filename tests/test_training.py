@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 import cerp
 from cerp import backbones
-from cerp.config import Config, PruneConfig, RunOptions, TrainConfig
+from cerp.config import Config, PruneConfig, RunOptions, StallAction, TrainConfig
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
@@ -319,6 +320,64 @@ def test_a_stall_can_stop_the_run(monkeypatch: pytest.MonkeyPatch):
     config = replace(CONFIG, budgets=("99%",), prune=prune)
     with pytest.raises(TrainingError, match="pruning stalled at epoch"):
         fit_all(small_splits(), config, QUIET)
+
+
+STALLED = PruneConfig(mode="free", epochs=1, max_epochs=40, gamma=1.0, gamma_decay=1.0)
+
+
+def stalled(action: StallAction, *, max_epochs: int = 40, quiet: bool = False) -> FittedModel:
+    """Pruned to 99% as far as it goes; then one epoch of training."""
+    prune = replace(STALLED, on_stall=action, max_epochs=max_epochs)
+    config = replace(CONFIG, budgets=("99%",), prune=prune, train=TrainConfig(epochs=1))
+    [model] = fit_all(small_splits(), config, RunOptions(quiet=quiet))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("action", "words", "epochs"),
+    # Three flat epochs after the first that counts: noticed in the sixth. Or to the last.
+    [("project", "are met by exact projection", 6), ("report", "goes on to its last epoch", 12)],
+)
+def test_a_stall_is_told_once_and_finished_by_projection(
+    action: StallAction,
+    words: str,
+    epochs: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.setattr("cerp.stages.DECAY_TIMES_ROWS", 2e-7)
+    model = stalled(action, max_epochs=12)
+    told = capsys.readouterr().err
+    assert (told.count("pruning stalled"), told.count(words)) == (1, 1)
+    assert "pruning ended" not in told
+    assert (model.facts["search"]["reached"], model.facts["search"]["epoch"]) == (False, epochs)
+    assert model.facts["nnz"] <= model.limit
+
+
+def test_epochs_that_run_out_are_told_like_a_stall(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr("cerp.stages.DECAY_TIMES_ROWS", 2e-7)
+    assert not stalled("report", max_epochs=2).facts["search"]["reached"]
+    told = capsys.readouterr().err
+    # 200 entities of dimension 8: 1% of 1,600 values.
+    assert re.search(r"pruning ended at epoch 2: \d+ values are left, the target is 16,", told)
+    assert "exact projection" in told
+    with pytest.raises(TrainingError, match="pruning ended at epoch 2"):
+        stalled("stop", max_epochs=2, quiet=True)
+    stalled("report", max_epochs=2, quiet=True)
+    assert capsys.readouterr().err == ""
+
+
+def test_an_epoch_that_pruning_does_not_need_to_its_end_has_a_row(tmp_path: Path):
+    prune = PruneConfig(mode="free", epochs=2, max_epochs=10, batch_size=64)
+    config = replace(CONFIG, budgets=("80%",), prune=prune, train=TrainConfig(epochs=1))
+    [model] = fit_all(small_splits(), config, replace(QUIET, folder=tmp_path))
+    rows = [json.loads(line) for line in (tmp_path / "curves.jsonl").read_text().splitlines()]
+    last = [row for row in rows if row["stage"] == "prune"][-1]
+    assert last["epoch"] == model.facts["search"]["epoch"]
+    assert last["epoch"] % 1 > 0
+    assert last["nnz"] <= model.limit
 
 
 def test_a_refit_trains_on_more_data_for_the_selected_epochs():

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cerp.cli import app
+from cerp.cli.options import question_small_counts
 from cerp.comparison import tuning
 from cerp.comparison.tuning import GRID, Question, tune, without_test
 from cerp.comparison.variants import read_tuned
@@ -64,7 +65,7 @@ def test_the_grid_is_tried_whole_and_the_best_is_kept(splits, training, tmp_path
     assert best["valid_ndcg@10"] == 1e-2 + 1e-5
     assert len(best["trials"]) == 6
     assert json.loads((tmp_path / "best.json").read_text()) == best
-    assert read_tuned(tmp_path / "best.json").settings == best["settings"]
+    assert read_tuned(tmp_path / "best.json").settings == {"dim": 8, **best["settings"]}
 
 
 def test_a_finished_search_trains_nothing_more(splits, training, tmp_path: Path):
@@ -155,6 +156,26 @@ def test_another_search_in_the_folder_or_an_unknown_method_is_refused(
     tune(splits, QUESTION, tmp_path)
     with pytest.raises(ConfigError, match=message):
         tune(splits, question, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("trials", "changes", "message"),
+    [
+        (0, {}, r"at least 1 trial \(--trials\), got 0"),
+        (None, {"budget": "lots"}, "budget 'lots' is neither"),
+        (None, {"epochs": 0}, "epochs must be above zero"),
+    ],
+)
+def test_an_impossible_search_leaves_no_folder(splits, trials, changes, message, tmp_path: Path):
+    with pytest.raises(ConfigError, match=message):
+        tune(splits, QUESTION._replace(**changes), tmp_path / "out", trials=trials)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("budget", "is_asked"), [("90", True), ("90%", False), ("100", False)])
+def test_a_count_that_may_lack_its_percent_sign_is_asked_about(budget: str, is_asked: bool, capsys):
+    question_small_counts([budget])
+    assert ("90 values; did you mean 90%?" in capsys.readouterr().err) == is_asked
 
 
 def test_withholding_the_test_part_changes_nothing_else(splits):

@@ -1,14 +1,31 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cerp import backbones
 from cerp.budget import Budget
+from cerp.data.interactions import Interactions
 from cerp.embeddings.ud import UniformEmbedding
 from cerp.errors import ConfigError
-from embedding_contract import BATCH, DIM, ENTITIES, EmbeddingContract, recommender, seeded
+from cerp.losses import bpr
+from cerp.recommender import Recommender
+from cerp.sampling import Batch, Sampler
+from embedding_contract import (
+    BACKBONES,
+    BATCH,
+    DIM,
+    ENTITIES,
+    ITEMS,
+    TRAIN,
+    USERS,
+    EmbeddingContract,
+    recommender,
+    seeded,
+)
 
 GOWALLA = 70_839
 
@@ -63,3 +80,28 @@ def test_backbones_see_the_short_vectors_and_keep_their_own_widths():
     assert shapes == [(8, 2 * 3), (4, 8), (2, 4), (1, 2)]
     assert graph.scorer().item_vectors.shape == (14, 3)
     assert torch.isfinite(graph(BATCH).scores).all()
+
+
+def learned(model: Recommender, batches: list[Batch]) -> torch.Tensor:
+    """The scores of all items for all users after a step on each batch."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    for batch in batches:
+        optimizer.zero_grad()
+        bpr(model(batch).scores).backward()
+        optimizer.step()
+    return model.eval().scorer().score_all(np.arange(USERS, dtype=np.int32))
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_relabelled_entities_learn_the_same_scores_from_the_same_rows(backbone: str):
+    users, items = (torch.randperm(count, generator=seeded(count)) for count in (USERS, ITEMS))
+    codes = users.numpy()[TRAIN.user], items.numpy()[TRAIN.item]
+    pairs = Interactions.from_codes(*codes, users=TRAIN.users, items=TRAIN.items)
+    table, twin = TestUniform().build(), TestUniform().build(seed=99)
+    twin.weight.data[torch.cat([users, items + USERS])] = table.weight.data
+    options = {"embedding_dim": 3, "generator": seeded(1), **BACKBONES[backbone]}
+    batches = list(Sampler(TRAIN, batch_size=9))
+    relabelled = [Batch(users[one.users], *(items[x] for x in one[1:])) for one in batches]
+    expected = learned(recommender(table, backbone), batches)
+    scores = learned(Recommender(twin, backbones.create(backbone, pairs, **options)), relabelled)
+    torch.testing.assert_close(scores[users][:, items], expected)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from cerp._version import __version__
 
 if TYPE_CHECKING:
+    from cerp import nn as nn
     from cerp.data.datasets import load as load_splits
     from cerp.data.interactions import Interactions
     from cerp.data.readers import read
@@ -59,6 +60,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "nn":  # a module, and the one that needs torch as soon as it is imported
+        return import_module("cerp.nn")
     if name not in _HOMES:
         raise AttributeError(f"module 'cerp' has no attribute {name!r}")
     module, _, attribute = _HOMES[name].partition(":")

@@ -19,9 +19,11 @@ class Written(NamedTuple):
     values: ValuesCodec
     graph: Graph
     data: bytes | None
-    """The file; None where the model cannot be written so small."""
+    """The file; None where the model cannot be written so."""
     ndcg: float | None
     """Validation NDCG@10 of the file; None where there is no validation part, or no file."""
+    why_not: str | None = None
+    """Why there is no file."""
 
 
 def every_encoding(
@@ -47,16 +49,11 @@ def best_written(
     written: list[Written], graph: Graph, values: ValuesCodec | None = None
 ) -> Written:
     """The best on validation, and the smaller of equals; of one precision if that is given."""
-    fitting = [
-        entry
-        for entry in written
-        if entry.data is not None and entry.graph == graph and values in (None, entry.values)
-    ]
+    wanted = [entry for entry in written if entry.graph == graph and values in (None, entry.values)]
+    fitting = [entry for entry in wanted if entry.data is not None]
     if not fitting:
-        raise ConfigError(
-            "no encoding of this model fits into the limit; train with the limit "
-            "(cerp train --max-file-size ...), so that the model is made for it"
-        )
+        reasons = "; ".join(dict.fromkeys(entry.why_not for entry in wanted if entry.why_not))
+        raise ConfigError(f"this model cannot be written so: {reasons}")
     return max(fitting, key=lambda entry: (entry.ndcg or 0.0, -len(entry.data or b"")))
 
 
@@ -69,8 +66,8 @@ def _written(
 ) -> Written:
     try:
         data = model.file(encoding, graph=graph, limit=limit, titles=titles)
-    except ConfigError:
-        return Written(encoding.values, graph, None, None)
+    except ConfigError as error:
+        return Written(encoding.values, graph, None, None, str(error))
     ndcg = None
     if len(model.splits.valid):
         scorer = scorer_of(model.recommender, decode(data))

@@ -12,6 +12,7 @@ from cerp.artifact import Encoding, decode
 from cerp.config import Config
 from cerp.data.ids import Id
 from cerp.data.splits import Splits
+from cerp.errors import ConfigError
 from cerp.evaluation import Metrics
 from cerp.files import write_bytes
 from cerp.recommender import Recommender
@@ -69,8 +70,12 @@ class FittedModel:
         return within(shipped, encoding or self.encoding, limit or SizeLimit())
 
     def save(self, path: str | Path, encoding: Encoding | None = None, **options: Any) -> int:
-        """Write the model file; the bytes it takes. Options are those of `file`."""
-        data = self.file(encoding, **options)
+        """Write the model file; the bytes it takes. Options are those of `file`.
+
+        Without ``graph``, a LightGCN whose embedding cannot be written (DHE's network, say) is
+        saved as propagated tables.
+        """
+        data = self.file(encoding, **{"graph": self._graph, **options})
         write_bytes(Path(path), data)
         return len(data)
 
@@ -80,7 +85,15 @@ class FittedModel:
 
     @cached_property
     def _runtime(self) -> Runtime:
-        return Runtime(decode(self.file()))
+        return Runtime(decode(self.file(graph=self._graph)))
+
+    @property
+    def _graph(self) -> Graph:
+        try:
+            self.recommender.embedding.composed()
+        except ConfigError:
+            return "tables" if self.config.backbone == "lightgcn" else "edges"
+        return "edges"
 
     def _file_facts(self) -> dict[str, Any]:
         config = self.config

@@ -7,7 +7,6 @@ leaves its file there, so an interrupted run goes on with the stage it was in.
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import replace
 from functools import lru_cache
@@ -16,10 +15,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from cerp import methods
+from cerp import backbones, methods
 from cerp._version import __version__
 from cerp.artifact import decode, embedding_bytes, section_bytes
-from cerp.candidates import FULL, Candidate, find_candidates, value_limit
+from cerp.candidates import FULL, Candidate, find_candidates
 from cerp.checkpoint import read_checkpoint, write_checkpoint
 from cerp.config import Config, RunOptions
 from cerp.data.ids import Int32Array
@@ -27,6 +26,7 @@ from cerp.data.ordering import order
 from cerp.data.splits import PARTS, Part, Splits
 from cerp.distributed import rank
 from cerp.embeddings.base import Embedding
+from cerp.embeddings.hashing import Hash
 from cerp.errors import ConfigError, DataError
 from cerp.evaluation import Metrics, evaluate
 from cerp.files import write_bytes, write_json
@@ -36,7 +36,7 @@ from cerp.methods import Context, Found
 from cerp.methods.base import CHECKPOINT, packed, unpacked
 from cerp.presets import preset
 from cerp.recommender import Recommender
-from cerp.run_folder import add_curves, enter
+from cerp.run_folder import RESULT, add_curves, begin, finished_config, refuse_other
 from cerp.shipping import SizeLimit, as_shipped, ship, within
 from cerp.stages import StageResult, score_memory, train
 
@@ -46,9 +46,9 @@ def fit(
     budget: str | int | None = None,
     *,
     max_file_size: str | None = None,
-    backbone: str = "lightgcn",
-    method: str = "cerp",
-    seed: int = 0,
+    backbone: str | None = None,
+    method: str | None = None,
+    seed: int | None = None,
     device: str = "cpu",
     output: str | Path | None = None,
     config: Config | None = None,
@@ -58,19 +58,21 @@ def fit(
     ``budget`` is a pruned share (``"99%"``, the default), a count of values, or
     bytes of the embedding (``"400KB"``); ``max_file_size`` (``"2MB"``) limits the
     whole model file, alone or beside a budget. ``config`` gives everything that
-    the other arguments leave open; without it, the default preset does. With
-    ``output``, a folder, the run can be resumed by the same call.
+    the other arguments leave open; without it, the default preset does (LightGCN, CERP, seed 0).
+    With ``output``, a folder, the run can be resumed by the same call.
     """
-    chosen = config or preset("default", backbone, method)
-    limit = max_file_size if budget is None else budget
-    chosen = replace(
-        chosen,
-        budgets=chosen.budgets if limit is None else (str(limit),),
-        max_file_size=max_file_size or chosen.max_file_size,
-        backbone=backbone,
-        method=method,
-        seed=seed,
-    )
+    given: dict[str, Any] = {
+        "backbone": backbone,
+        "method": method,
+        "seed": seed,
+        "max_file_size": max_file_size,
+    }
+    if budget is not None:
+        given["budgets"] = (str(budget),)
+    elif config is None and max_file_size is not None:
+        given["budgets"] = (max_file_size,)
+    base = config or preset("default", backbone or "lightgcn", method or "cerp")
+    chosen = replace(base, **{name: value for name, value in given.items() if value is not None})
     folder = None if output is None else Path(output)
     options = RunOptions(device=device, folder=folder, resume=True)
     return fit_all(splits, chosen, options)[0]
@@ -78,19 +80,36 @@ def fit(
 
 def fit_all(splits: Splits, config: Config, options: RunOptions) -> list[FittedModel]:
     """One model per budget of the configuration, in the order given."""
-    return _Run(splits, config, options).models()
+    folder = options.folder
+    if folder:
+        refuse_other(folder, config, splits, resume=options.resume)
+    run = _Run(splits, config, options)
+    if folder is None:
+        return run.models()
+    begin(folder, config, splits)
+    is_new = not (folder / RESULT).exists() or run.missing_files()
+    models = run.models()
+    if is_new and rank() == 0:
+        write_json(folder / RESULT, run.result(models))
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+    return models
 
 
 def load_run(folder: str | Path, splits: Splits, *, device: str = "cpu") -> list[FittedModel]:
     """The models of a finished run, which must have been trained on these splits."""
     path = Path(folder)
-    if not (path / "metrics.json").is_file():
+    config = finished_config(path, splits)
+    run = _Run(splits, config, RunOptions(device=device, folder=path))
+    if missing := run.missing_files():
         raise DataError(
-            f"{path} holds no finished run (no metrics.json); "
-            "if it was interrupted, go on with 'cerp train ... --resume'"
+            f"{path} lacks {', '.join(missing)}, which the run wrote when it was finished; "
+            "'cerp train ... --resume' trains again what is missing"
         )
-    config = Config.from_dict(json.loads((path / "config.json").read_text())["config"])
-    return fit_all(splits, config, RunOptions(device=device, folder=path, resume=True))
+    return run.models()
+
+
+SEARCHED = "searched.safetensors"
+"""What the search found, for all budgets."""
 
 
 class _Trained(NamedTuple):
@@ -106,33 +125,42 @@ class _Run:
     """What the stages of one run share."""
 
     def __init__(self, splits: Splits, config: Config, options: RunOptions) -> None:
+        """Refuses, if at all, before anything is trained or written."""
         self.splits, self.config, self.options = splits, config, options
         self.method = methods.method(config.method, config.method_options)
         self.folder = options.folder
         self.budgets = (FULL,) if config.method == "full" else config.budgets
-        for budget in self.budgets:
-            value_limit(splits, config, budget)  # refused, if at all, before a folder is made
-        if self.folder:
-            enter(self.folder, config, splits, resume=options.resume)
+        backbones.check(config.backbone, config.backbone_options)
+        if config.buckets is not None:
+            Hash(config.hash, splits.num_entities, config.buckets)  # refuses what it cannot hash
+        if not len(splits.valid):
+            raise DataError(
+                "the validation part is empty, so that no epoch can be selected; split with a "
+                "larger share for validation, or keep users with more interactions (--k-core 3)"
+            )
+        start = Context(splits, config, options, (), self._positions())
+        self.candidates = {
+            budget: find_candidates(self.method, start, budget) for budget in self.budgets
+        }
+        limits = (found.limit for entries in self.candidates.values() for found in entries)
+        self.context = start.with_limits(*limits)
 
     def models(self) -> list[FittedModel]:
         """One model for each budget, in the order given."""
-        positions = self._positions()
-        start = Context(self.splits, self.config, self.options, (), positions)
-        candidates = {
-            budget: find_candidates(self.method, start, budget) for budget in self.budgets
-        }
-        limits = tuple(found.limit for entries in candidates.values() for found in entries)
-        context = start.with_limits(*limits)
-        found = self._found(context)
-        models = [self._model(context, budget, candidates[budget], found) for budget in candidates]
-        if self.folder and rank() == 0:
-            write_json(self.folder / "metrics.json", self._result(models))
-            (self.folder / CHECKPOINT).unlink(missing_ok=True)
-        by_budget = dict(zip(candidates, models, strict=True))
-        return [by_budget[budget] for budget in self.budgets]
+        found = self._found(self.context)
+        return [
+            self._model(self.context, budget, candidates, found)
+            for budget, candidates in self.candidates.items()
+        ]
 
-    def _result(self, models: list[FittedModel]) -> dict[str, Any]:
+    def missing_files(self) -> list[str]:
+        """What a finished run has in its folder and this one has not."""
+        assert self.folder is not None
+        names = (SEARCHED, *(_model_file(budget) for budget in self.budgets))
+        return [name for name in names if not (self.folder / name).exists()]
+
+    def result(self, models: list[FittedModel]) -> dict[str, Any]:
+        """What ``metrics.json`` holds."""
         # Native order may read the test set off the ids: its results say how much.
         leak = _leak_of(self.splits) if self.config.ordering == "native" else None
         return {
@@ -151,19 +179,25 @@ class _Run:
 
     def _found(self, context: Context) -> dict[int, Found]:
         """What the search found, from its stage or from the file that it left."""
-        path = self.folder / "searched.safetensors" if self.folder else None
+        path = self.folder / SEARCHED if self.folder else None
         if path and path.exists():
             return unpacked(*read_checkpoint(path))
+        started = time.monotonic()
         search = self.method.search(context)
+        seconds = round(time.monotonic() - started, 2)
+        found = {
+            limit: entry._replace(facts={**entry.facts, "seconds": seconds})
+            for limit, entry in search.found.items()
+        }
         if path and rank() == 0:
             add_curves(path.parent, self.method.search_stage, search.history)
-            write_checkpoint(path, *packed(search.found))
-        return search.found
+            write_checkpoint(path, *packed(found))
+        return found
 
     def _model(
         self, context: Context, budget: str, candidates: list[Candidate], found: dict[int, Found]
     ) -> FittedModel:
-        path = self.folder / f"model-{budget}.safetensors" if self.folder else None
+        path = self.folder / _model_file(budget) if self.folder else None
         if path and path.exists():
             return self._read_model(path, context, budget, candidates, found)
         started = time.monotonic()
@@ -321,6 +355,10 @@ class _Run:
         )
 
 
+def _model_file(budget: str) -> str:
+    return f"model-{budget}.safetensors"
+
+
 def _stage(budget: str, candidate: Candidate) -> str:
     """What the training of a candidate is called."""
     if candidate.size == SizeLimit():
@@ -347,6 +385,8 @@ def _facts(
     embedding: Embedding, best: _Trained, found: dict[int, Found], seconds: float
 ) -> dict[str, Any]:
     cost = embedding.cost()
+    search = dict(found[best.candidate.limit].facts)
+    search_seconds = search.pop("seconds")
     return {
         "nnz": embedding.nnz,
         "paper_count": cost.paper,
@@ -354,8 +394,8 @@ def _facts(
         **embedding.facts(),
         "best_epoch": best.result.best_epoch,
         "best_valid_ndcg@10": best.result.best_score,
-        "seconds": round(seconds, 2),
-        "search": found[best.candidate.limit].facts or None,
+        "seconds": round(search_seconds + seconds, 2),
+        "search": search or None,
         "values": best.candidate.encoding.values,
     }
 

@@ -5,30 +5,68 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from cerp.config import Config, differences
 from cerp.data.splits import Splits
 from cerp.distributed import rank
-from cerp.errors import ConfigError
-from cerp.files import write_json, write_text
+from cerp.errors import ConfigError, DataError
+from cerp.files import make_folder, write_json, write_text
+
+CONFIG, RESULT = "config.json", "metrics.json"
 
 
-def enter(folder: Path, config: Config, splits: Splits, *, resume: bool) -> None:
-    """Start a run in a folder, or go on with the one that is there, if it is the same."""
-    mine = {"config": config.to_dict(), "fingerprint": splits.fingerprint}
-    path = folder / "config.json"
+def refuse_other(folder: Path, config: Config, splits: Splits, *, resume: bool) -> None:
+    """Refuse a folder with another run, and one with this run unless it is to be resumed."""
+    path = folder / CONFIG
     if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        if rank() == 0:
-            write_json(path, mine)
         return
-    if found := differences(mine, json.loads(path.read_text(encoding="utf-8"))):
+    if found := differences(_described(config, splits), _read(path)):
         raise ConfigError(
             f"{folder} holds another run; it differs in {'; '.join(found)} "
             "(asked for against there). Choose another folder, or remove it"
         )
     if not resume:
         raise ConfigError(f"{folder} holds this run already; pass --resume to go on with it")
+
+
+def begin(folder: Path, config: Config, splits: Splits) -> None:
+    """Say in a folder which run it holds."""
+    if rank() > 0 or (folder / CONFIG).exists():
+        return
+    make_folder(folder)
+    write_json(folder / CONFIG, _described(config, splits))
+
+
+def finished_config(folder: Path, splits: Splits) -> Config:
+    """The configuration of a finished run, which must have been trained on these splits."""
+    if not (folder / RESULT).is_file():
+        raise DataError(
+            f"{folder} holds no finished run (no {RESULT}); "
+            "if it was interrupted, go on with 'cerp train ... --resume'"
+        )
+    there = _read(folder / CONFIG)
+    if there.keys() != {"config", "fingerprint"}:
+        raise DataError(f"{folder / CONFIG} is not what a run writes; was it changed?")
+    if there["fingerprint"] != splits.fingerprint:
+        raise DataError(
+            f"{folder} was trained on other data, or on another split: its fingerprint is "
+            f"{there['fingerprint'][:12]}, that of --data {splits.fingerprint[:12]}. Name the same "
+            "data, split alike; a split is kept by 'cerp data split ... -o FOLDER'"
+        )
+    return Config.from_dict(there["config"])
+
+
+def _described(config: Config, splits: Splits) -> dict[str, Any]:
+    return {"config": config.to_dict(), "fingerprint": splits.fingerprint}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read ({error})") from None
+    return found
 
 
 def add_curves(folder: Path, stage: str, history: Iterable[dict[str, float]]) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from cerp.config import PruneConfig, PruneMode, RunOptions, TrainConfig, default_batch_size
 from cerp.data.splits import Splits
+from cerp.distributed import rank
 from cerp.embeddings.prunable import PrunableEmbedding
 from cerp.errors import TrainingError
 from cerp.evaluation import DEFAULT_MEMORY, evaluate, sample_users
@@ -94,9 +95,11 @@ def prune(
     if config.mode != "magnitude":
         # Scheduled thresholds start alike but for the base matrix: the shift does the rest.
         scale = config.threshold_scale if config.mode == "free" else -1.0
-        generator = torch.Generator(device=model.device).manual_seed(seed)
+        # Not the seed of the weights: thresholds must not be drawn from the same numbers.
+        generator = torch.Generator(device=model.device).manual_seed(seed + 4)
         embedding.start_pruning(config.threshold_start, scale=scale, generator=generator)
-    hooks = PRUNING[config.mode](embedding, config, limits, len(sampler))
+    is_heard = rank() == 0 and not options.quiet
+    hooks = PRUNING[config.mode](embedding, config, limits, len(sampler), is_heard)
     loop = Loop(
         model,
         sampler,
@@ -191,8 +194,10 @@ class PruningHooks(StageHooks):
         config: PruneConfig,
         limits: list[int],
         steps_per_epoch: int,
+        is_heard: bool = False,
     ) -> None:
         self.embedding, self.config, self.steps_per_epoch = embedding, config, steps_per_epoch
+        self.is_heard = is_heard
         self.limits = sorted(set(limits), reverse=True)
         self.snapshots: dict[int, Snapshot] = {}
         self.records: list[PruningEpoch] = []
@@ -291,6 +296,9 @@ class ScheduledPruning(PruningHooks):
 class FreePruning(PruningHooks):
     """The paper's dynamics: coupled decay lifts the thresholds until the target is met."""
 
+    has_told = False
+    """Whether a stall was spoken of; once is enough."""
+
     @cached_property
     def clock(self) -> FreeClock:
         """What lifts the thresholds, from the weights as they are at the start."""
@@ -311,19 +319,34 @@ class FreePruning(PruningHooks):
             nnz = self.embedding.nnz
             while self.pending and nnz <= self.pending[0]:
                 self._take_snapshot(epoch=(step + 1) / self.steps_per_epoch, reached=True)
-        return not self.pending or self._is_stalled()
+        return not self.pending or self._is_given_up()
 
-    def _is_stalled(self) -> bool:
-        """Before the wanted epochs are over nothing needs to happen, so nothing can stall."""
-        action = self.config.on_stall
-        detector = StallDetector(self.pending[-1], action, first_epoch=self.config.epochs)
-        message = detector.message(self.records)
-        if message is None or action == "report":
+    def finish(self) -> None:
+        """Say that epochs ran out, where they did; then as ever."""
+        if self.pending and not self.has_told:
+            self._tell(self._detector.last_message(self.records[-1]))
+        super().finish()
+
+    @property
+    def _detector(self) -> StallDetector:
+        # Before the wanted epochs are over nothing needs to happen, so nothing can stall.
+        first = self.config.epochs
+        return StallDetector(self.pending[-1], self.config.on_stall, first_epoch=first)
+
+    def _is_given_up(self) -> bool:
+        """Whether pruning stalled, and is to end there."""
+        message = None if self.has_told else self._detector.message(self.records)
+        if message is None:
             return False
-        if action == "stop":
+        self._tell(message)
+        return self.config.on_stall == "project"
+
+    def _tell(self, message: str) -> None:
+        self.has_told = True
+        if self.config.on_stall == "stop":
             raise TrainingError(message)
-        print(message, file=sys.stderr)  # noqa: T201
-        return True
+        if self.is_heard:
+            print(message, file=sys.stderr)  # noqa: T201
 
 
 class MagnitudePruning(PruningHooks):

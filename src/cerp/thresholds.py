@@ -200,8 +200,9 @@ class FreeClock:
 
 _CONSEQUENCE: dict[StallAction, str] = {
     "project": "the remaining budgets are met by exact projection to the top entries",
-    "stop": "pruning stops, and budgets that were not reached get no model",
-    "report": "pruning goes on to its last epoch",
+    "stop": "the run stops, as it was told to (on_stall = stop)",
+    "report": "pruning goes on to its last epoch, and what is then above its budget is projected "
+    "and marked as not reached",
 }
 
 
@@ -245,10 +246,19 @@ class StallDetector:
         least = 1 - self.smallest_fall
         if any(now.nnz <= least * before.nnz for before, now in pairwise(recent)):
             return None
-        last = recent[-1]
+        flat = (
+            f"fewer than {self.smallest_fall:.0%} went in each of the last {self.patience} epochs"
+        )
+        return f"pruning stalled {self._told(recent[-1], flat)}; {_CONSEQUENCE[self.action]}"
+
+    def last_message(self, last: PruningEpoch) -> str:
+        """What is said when there are no more epochs, and the target is not reached."""
+        action = "project" if self.action == "report" else self.action
+        return f"pruning ended {self._told(last, 'no epoch is left')}; {_CONSEQUENCE[action]}"
+
+    def _told(self, last: PruningEpoch, why: str) -> str:
         return (
-            f"pruning stalled at epoch {last.epoch}: {last.nnz:,} values are left, the target is "
-            f"{self.target:,}, and fewer than {self.smallest_fall:.0%} went in each of the last "
-            f"{self.patience} epochs (mean threshold {last.mean_threshold:.2f}, "
-            f"gamma {last.gamma:.2g}); {_CONSEQUENCE[self.action]}"
+            f"at epoch {last.epoch}: {last.nnz:,} values are left, the target is "
+            f"{self.target:,}, and {why} (mean threshold {last.mean_threshold:.2f}, "
+            f"gamma {last.gamma:.2g})"
         )

@@ -177,6 +177,8 @@ class Loop:
                     self._save()
                 if interrupted():
                     raise KeyboardInterrupt
+        if self.sampler.step:
+            self._end_within_epoch()
         self._current = None  # frees what a recorded step holds on the device
         if self.best_weights:
             self.model.load_state_dict(self.best_weights)
@@ -257,7 +259,7 @@ class Loop:
             step = epoch * len(self.sampler) + int(bad.int().argmax())
             raise TrainingError(
                 f"{self.label}: the loss is not finite at step {step} (epoch {epoch + 1}); "
-                "lower the learning rate, or set clip_norm"
+                "lower the learning rate, or limit the gradient's norm (clip_norm)"
             )
 
     def _end_epoch(self, epoch: int) -> None:
@@ -274,6 +276,16 @@ class Loop:
             self.model.train()
             self._remember(row["valid_ndcg@10"], epoch + 1, stopping.patience)
         self.history.append(row)
+
+    def _end_within_epoch(self) -> None:
+        """The row of an epoch that the stage did not need to the end."""
+        epoch, steps = self.sampler.epoch, self.sampler.step
+        self._refuse_divergence(epoch, steps)
+        losses = self.losses[:steps].clone()
+        if self.world > 1:
+            dist.all_reduce(losses)
+        row = {"epoch": epoch + steps / len(self.sampler), "loss": float(losses.mean())}
+        self.history.append({**row, **self.hooks.after_epoch(epoch)})
 
     def _remember(self, score: float, epoch: int, patience: int) -> None:
         if score > self.best[0]:

@@ -1,6 +1,14 @@
 """What turns embedding vectors into scores: interchangeable siblings behind one interface."""
 
-from cerp.backbones.base import Backbone, BatchOutput, TorchScorer, create, names, register
+from cerp.backbones.base import (
+    Backbone,
+    BatchOutput,
+    TorchScorer,
+    check,
+    create,
+    names,
+    register,
+)
 from cerp.backbones.lightgcn import LightGCN
 from cerp.backbones.mf import MatrixFactorization
 from cerp.backbones.mlp import MLP
@@ -12,6 +20,7 @@ __all__ = [
     "LightGCN",
     "MatrixFactorization",
     "TorchScorer",
+    "check",
     "create",
     "names",
     "register",

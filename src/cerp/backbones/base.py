@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import torch
@@ -161,15 +161,19 @@ def create(
     **options: Any,
 ) -> Backbone:
     """A fresh backbone by name; ``options`` are its own, such as ``layers=3``."""
+    check(name, options)
+    return _REGISTRY[name](train, embedding_dim=embedding_dim, generator=generator, **options)
+
+
+def check(name: str, options: Mapping[str, Any]) -> None:
+    """Refuse a backbone that is not there, or options that it does not have."""
     if name not in _REGISTRY:
         raise ConfigError(f"unknown backbone {name!r}; there are: {', '.join(names())}")
-    backbone = _REGISTRY[name]
-    own = inspect.signature(backbone).parameters.keys() - _COMMON
+    own = inspect.signature(_REGISTRY[name]).parameters.keys() - _COMMON
     for option in options:
         if option not in own:
             known = ", ".join(sorted(own)) or "none"
             raise ConfigError(f"backbone {name!r} has no option {option!r}; its options: {known}")
-    return backbone(train, embedding_dim=embedding_dim, generator=generator, **options)
 
 
 _COMMON = inspect.signature(Backbone).parameters.keys()

@@ -29,6 +29,8 @@ from cerp.cli import (
 )
 from cerp.errors import CerpError
 
+INTERRUPTED = 130
+
 app = typer.Typer(
     name="cerp",
     no_args_is_help=True,
@@ -86,8 +88,10 @@ def main() -> None:
         app()
     except CerpError as error:
         _fail(error, str(error), error.exit_code)
-    except KeyboardInterrupt as error:
-        _fail(error, "interrupted", 130)
+    except SystemExit as ended:
+        if ended.code == INTERRUPTED:  # typer's way to pass on Ctrl-C, without a word
+            typer.echo("interrupted", err=True)
+        raise
     except BrokenPipeError:
         # The reader of our output went away, as `head` does: not an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

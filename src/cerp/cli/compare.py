@@ -8,7 +8,14 @@ from typing import Annotated
 
 import typer
 
-from cerp.cli.options import AsJson, Device, chosen_device, needs_torch, reads_data
+from cerp.cli.options import (
+    AsJson,
+    Device,
+    chosen_device,
+    needs_torch,
+    question_small_counts,
+    reads_data,
+)
 from cerp.cli.output import print_json, print_note
 from cerp.data.splits import Splits
 
@@ -39,7 +46,12 @@ def compare(
     backbone: Annotated[
         list[str], typer.Option(help="lightgcn, mlp or mf; repeatable.")
     ] = DEFAULT_BACKBONES,
-    seeds: Annotated[int, typer.Option(help="How often each is trained: seeds 0, 1, ...")] = 1,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            help="How often each is trained: with seeds 0, 1, ..., on the one split of --seed."
+        ),
+    ] = 1,
     settings: Annotated[
         list[Path] | None,
         typer.Option(help="A best.json of 'cerp tune', used for its method; repeatable."),
@@ -74,6 +86,7 @@ def compare(
       cerp compare gowalla --settings tuned/best.json --processes 4 --device cuda -o compared
       cerp compare gowalla --merge machine-1 --merge machine-2 -o merged
     """
+    question_small_counts(budget)
     with needs_torch("Comparing"):
         from cerp.comparison.display import display
         from cerp.comparison.jobs import plan

@@ -132,4 +132,4 @@ def _print_leak(leak: LeakReport) -> None:
     for warning in leak.warnings:
         print_note("warning", warning)
     if not leak.warnings:
-        typer.echo("The numbering of ids gives nothing away.")
+        typer.echo("Native ids are not clearly more than twice as good as shuffled ones.")

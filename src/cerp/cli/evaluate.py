@@ -13,8 +13,8 @@ import typer
 from cerp import evaluation
 from cerp.cli.options import AsJson, Seed, load_splits, needs_torch
 from cerp.cli.output import print_json, print_note, print_table
-from cerp.data.splits import Splits
-from cerp.errors import DataError
+from cerp.data.splits import Part, Splits
+from cerp.errors import ConfigError, DataError
 from cerp.runtime import Runtime, load
 from cerp.scorers import UNTRAINED, untrained
 
@@ -69,8 +69,10 @@ def evaluate(
     judged = {
         label: evaluation.evaluate(scorer, splits, on=on, ks=k, users=sample)
         for name in dict.fromkeys(models)
-        for label, scorer in _scorers(name, splits, seed).items()
+        for label, scorer in _scorers(name, splits, on, seed).items()
     }
+    if metric not in (known := next(iter(judged.values())).mean):
+        raise ConfigError(f"unknown metric {metric!r}; these were computed: {', '.join(known)}")
     differences = {
         (first, second): evaluation.paired_bootstrap(
             judged[first], judged[second], metric, seed=seed
@@ -88,27 +90,51 @@ def evaluate(
     print_note("conventions", f"{count:,} users of {on}. {evaluation.CONVENTIONS}")
 
 
-def _scorers(name: str, splits: Splits, seed: int) -> dict[str, evaluation.Scorer]:
+def _scorers(name: str, splits: Splits, on: Part, seed: int) -> dict[str, evaluation.Scorer]:
     """A model that needs no training, that of a file, or every model of a run."""
     if name not in UNTRAINED and Path(name).is_file():
-        return {name: _runtime(name, splits)}
+        return {name: _runtime(name, splits, on)}
     if name in UNTRAINED or not Path(name).is_dir():
         return {name: untrained(name, splits, seed=seed)}
     with needs_torch("Evaluating a run"):
         from cerp.fitting import load_run
-    return {
-        f"{name} {model.budget}": model.recommender.scorer() for model in load_run(name, splits)
-    }
+    models = load_run(name, splits)
+    for model in models:
+        _refuse_what_it_learned(name, model.splits.fingerprint, splits, on)
+    return {f"{name} {model.budget}": model.recommender.scorer() for model in models}
 
 
-def _runtime(name: str, splits: Splits) -> Runtime:
-    """The model of a file, which must know the users and items of the data."""
+def _runtime(name: str, splits: Splits, on: Part) -> Runtime:
+    """The model of a file, which must be of the data and must not have learned what it is asked."""
     runtime = load(name)
     if (runtime.users, runtime.items) != (splits.users, splits.items):
         raise DataError(
             f"{name} was made of other data: its users or items are not those of --data"
         )
+    if trained_on := runtime.model.facts.get("fingerprint"):
+        _refuse_what_it_learned(name, trained_on, splits, on)
     return runtime
+
+
+def _refuse_what_it_learned(name: str, trained_on: str, splits: Splits, on: Part) -> None:
+    """Refuse to judge a model on interactions that it was trained on, or may have been."""
+    if trained_on == splits.fingerprint:
+        return
+    if trained_on == splits.refit("train+valid").fingerprint:
+        learned: tuple[Part, ...] = ("valid",)
+    elif trained_on == splits.refit("all").fingerprint:
+        learned = ("valid", "test")
+    else:
+        raise DataError(
+            f"{name} was trained on another split of these users and items (fingerprint "
+            f"{trained_on[:12]}, that of --data {splits.fingerprint[:12]}): its training part may "
+            "hold what it would be judged on. Name the same data, split alike"
+        )
+    if on in learned:
+        raise DataError(
+            f"{name} was refitted on the {' and '.join(learned)} part: judged on {on}, it would "
+            "be asked what it was told"
+        )
 
 
 def _as_json(

@@ -14,7 +14,7 @@ from cerp.cli.output import print_json, print_note, print_table
 from cerp.config import Values
 from cerp.data.titles import read_titles
 from cerp.errors import ConfigError
-from cerp.files import write_bytes
+from cerp.files import refuse_unwritable, write_bytes
 
 if TYPE_CHECKING:
     from cerp.export import Written
@@ -32,7 +32,9 @@ def export(
     ] = None,
     values: Annotated[
         Values | None,
-        typer.Option(help="Precision of the values.  [default: the best that fits]"),
+        typer.Option(
+            help="Precision of the values.  [default: fp32; under a limit the best that fits]"
+        ),
     ] = None,
     graph: Annotated[
         GraphName | None,
@@ -72,10 +74,11 @@ def export(
         from cerp.export import best_written, every_encoding
         from cerp.fitting import load_run
         from cerp.shipping import SizeLimit
+    refuse_unwritable(output)
     model = _chosen_model(load_run(run, load_splits(data, seed=seed), device=device), budget)
     limit = SizeLimit(
-        None if max_size is None else parse_size(max_size),
-        None if max_file_size is None else parse_size(max_file_size),
+        None if max_size is None else parse_size(max_size, "--max-size"),
+        None if max_file_size is None else parse_size(max_file_size, "--max-file-size"),
     )
     names = None if titles is None else read_titles(titles, model.splits.items)
     tried = every_encoding(model, graph=graph, limit=limit, seen=seen, ids=ids, titles=names)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Annotated, Any
 
 import typer
 
+from cerp.budget import Budget
+from cerp.cli.output import print_note
+from cerp.config import check_device, check_seed
 from cerp.data.datasets import load
 from cerp.data.protocols import Protocol
 from cerp.data.readers import Format
@@ -17,7 +20,8 @@ from cerp.errors import ConfigError, MissingExtra
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
-Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
+SplitSeed = Annotated[int, typer.Option(help="Seed of the split, and of nothing else.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, one of several such as cuda:1, or auto.")]
 
 
 def load_splits(
@@ -63,6 +67,7 @@ def load_splits(
     ] = False,
 ) -> Splits:
     """The splits that a DATA argument and its options stand for."""
+    check_seed(seed)
     return load(
         data,
         protocol=protocol,
@@ -85,7 +90,9 @@ def load_splits(
 def reads_data(verb: Callable[..., None]) -> Callable[..., None]:
     """Give a verb the options of `load_splits`; it gets ``splits``, and ``seed`` if it asks."""
     own = dict(inspect.signature(verb, eval_str=True).parameters)
-    shared = inspect.signature(load_splits, eval_str=True).parameters
+    shared = dict(inspect.signature(load_splits, eval_str=True).parameters)
+    if "seed" not in own:
+        shared["seed"] = shared["seed"].replace(annotation=SplitSeed)
 
     def command(**given: Any) -> None:
         splits = load_splits(**{name: given[name] for name in shared})
@@ -125,9 +132,22 @@ def chosen_device(name: str) -> str:
 
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
+    check_device(name)
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise ConfigError("there is no CUDA device here; pass --device cpu")
+    number = int(name.partition(":")[2] or 0)
+    if name.startswith("cuda") and number >= torch.cuda.device_count():
+        last = torch.cuda.device_count() - 1
+        raise ConfigError(f"--device {name}: the CUDA devices here are cuda:0 to cuda:{last}")
     return name
+
+
+def question_small_counts(budgets: Iterable[str]) -> None:
+    """Ask on standard error about budgets that may lack their percent sign, such as ``90``."""
+    for budget in budgets:
+        kept = Budget.parse(budget).kept
+        if isinstance(kept, int) and kept < 100:
+            print_note("note", f"--budget {budget} allows {kept} values; did you mean {kept}%?")
 
 
 def _column(given: str | None) -> str | int | None:

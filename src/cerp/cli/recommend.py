@@ -27,7 +27,10 @@ def recommend(
     ] = None,
     users: Annotated[
         Path | None,
-        typer.Option(help="Recommend for the users in this CSV or Parquet file, into --output."),
+        typer.Option(
+            help="Recommend for the users in this CSV or Parquet file, into --output: each user "
+            "once, in the order of their first rows."
+        ),
     ] = None,
     output: Annotated[
         Path | None,

@@ -8,7 +8,14 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from cerp.cli.options import AsJson, Device, chosen_device, needs_torch, reads_data
+from cerp.cli.options import (
+    AsJson,
+    Device,
+    chosen_device,
+    needs_torch,
+    question_small_counts,
+    reads_data,
+)
 from cerp.cli.output import print_json, print_note, print_table
 from cerp.config import Refit, RunOptions, Values
 from cerp.data.splits import Splits
@@ -41,14 +48,16 @@ def train(
     keep_seen: Annotated[
         bool, typer.Option("--seen/--no-seen", help="Whether the file says what users have seen.")
     ] = True,
-    backbone: Annotated[str, typer.Option(help="lightgcn, mlp or mf.")] = "lightgcn",
+    backbone: Annotated[
+        str | None, typer.Option(help="lightgcn, mlp or mf.  [default: lightgcn]")
+    ] = None,
     method: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="autoemb, cerp, dhe, esapn, full (no compression), hash, magnitude, optembed, "
-            "pep, qr or ud."
+            "pep, qr or ud.  [default: cerp]"
         ),
-    ] = "cerp",
+    ] = None,
     preset_name: Annotated[
         Literal["default", "paper"],
         typer.Option("--preset", help="Where the rest comes from."),
@@ -98,11 +107,17 @@ def train(
         from cerp.comparison.variants import config_of, read_tuned
         from cerp.distributed import process_group, rank
         from cerp.fitting import fit_all
+    question_small_counts(budget or [])
     if resume and output is None:
         raise ConfigError("--resume needs the folder of the run: -o RUN")
-    chosen = preset(preset_name, backbone, method)
+    chosen = preset(preset_name, backbone or "lightgcn", method or "cerp")
     if settings is not None:
         tuned = read_tuned(settings)
+        if (method or tuned.method, backbone or tuned.backbone) != (tuned.method, tuned.backbone):
+            raise ConfigError(
+                f"{settings} holds settings of {tuned.method} on {tuned.backbone}; leave out "
+                "--method and --backbone, or give settings that were found for them"
+            )
         chosen = config_of(tuned.method, tuned.backbone, tuned.settings)
     config = _overridden(
         chosen,
@@ -122,13 +137,20 @@ def train(
     )
     with process_group(chosen_device(device)) as own_device:
         options = RunOptions(device=own_device, folder=output, resume=resume)
-        models = fit_all(splits, config, options)
+        try:
+            models = fit_all(splits, config, options)
+        except KeyboardInterrupt:
+            if output and rank() == 0:
+                print_note("interrupted", f"the same command with --resume goes on in {output}")
+            raise
         if rank() > 0:
             return
     if as_json:
         print_json({"models": [model.summary() for model in models]})
         return
     _print_models([model.summary() for model in models])
+    if output is None:
+        print_note("not saved", "-o RUN would keep the model, its file and its curves")
     if output:
         print_note("saved", str(output))
         files = [f"model-{model.budget}.cerp" for model in models if "file_bytes" in model.facts]

@@ -7,7 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from cerp.cli.options import AsJson, Device, chosen_device, needs, needs_torch, reads_data
+from cerp.cli.options import (
+    AsJson,
+    Device,
+    chosen_device,
+    needs,
+    needs_torch,
+    question_small_counts,
+    reads_data,
+)
 from cerp.cli.output import print_json, print_note, print_table
 from cerp.data.splits import Splits
 
@@ -51,6 +59,7 @@ def tune(
         from cerp.comparison.tuning import Question
         from cerp.comparison.tuning import tune as search
         from cerp.comparison.variants import nested
+    question_small_counts([budget])
     given = {"dim": dim, "prune.epochs": prune_epochs}
     fixed = nested({name: value for name, value in given.items() if value is not None})
     question = Question(method, backbone, budget, epochs, fixed)

@@ -11,7 +11,6 @@ from cerp.candidates import FULL
 from cerp.comparison.variants import POPULARITY, VARIANTS, config_of
 from cerp.config import Config
 from cerp.errors import ConfigError
-from cerp.methods import Method, method
 
 
 class Cell(NamedTuple):
@@ -32,7 +31,11 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """All budgets of one method, backbone and seed: a search may serve several of them."""
+    """All budgets of one method, backbone and seed.
+
+    Each is a run of its own: budgets of one run share its search and its buckets, so that a
+    cell's figures would depend on which others were asked for.
+    """
 
     method: str
     backbone: str | None
@@ -44,8 +47,6 @@ class Job:
     """Whether settings of a search are among them."""
     variant: str | None = None
     """What it is a setting of, where ``method`` is a name that the caller made up."""
-    shares_search: bool = True
-    """Whether one search serves all budgets in values, where the method searches."""
 
     @property
     def name(self) -> str:
@@ -64,20 +65,6 @@ class Job:
             return None
         name = self.variant or self.method
         return config_of(name, self.backbone, *self.settings, {"seed": self.seed})
-
-    def runs(self) -> list[tuple[str, ...]]:
-        """The budgets that are trained in one run.
-
-        Where a method searches, one search serves all budgets in values. Each
-        size in bytes has a run of its own, since the budgets of a run decide on
-        the buckets of its codebooks: a size must not change what 99% means.
-        """
-        budgets = [budget for budget in self.budgets if budget is not None]
-        in_values = tuple(budget for budget in budgets if not is_size(budget))
-        searched = method(VARIANTS[self.variant or self.method].method)
-        if len(in_values) < 2 or not (self.shares_search and _searches(searched)):
-            return [(budget,) for budget in budgets]
-        return [in_values, *((budget,) for budget in budgets if is_size(budget))]
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
@@ -125,7 +112,3 @@ def plan(
 def is_size(budget: str) -> bool:
     """Whether a budget is in bytes."""
     return budget != FULL and Budget.parse(budget).size is not None
-
-
-def _searches(found: Method) -> bool:
-    return type(found).search is not Method.search

@@ -23,7 +23,7 @@ from cerp.comparison.jobs import Cell, Job
 from cerp.config import Config, differences
 from cerp.errors import ConfigError, DataError
 from cerp.evaluation import Metrics
-from cerp.files import write_bytes, write_text
+from cerp.files import make_folder, write_bytes, write_text
 
 METRICS = ("ndcg@10", "recall@10")
 """What is kept for each user."""
@@ -192,7 +192,7 @@ class Results:
 def write_user_values(folder: Path, cell: Cell, metrics: Metrics) -> None:
     """Keep what a paired comparison needs of a cell."""
     path = _users_path(folder, cell)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     buffer = io.BytesIO()
     # mypy takes the names for np.savez's own option.
     arrays: dict[str, Any] = {name: metrics.per_user[name] for name in METRICS}

@@ -17,7 +17,7 @@ from cerp.comparison.worker import DATA_FOLDER, JOB_FILE, LOG_FILE, JobFolder
 from cerp.config import differences
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, TrainingError
-from cerp.files import write_json
+from cerp.files import make_folder, write_json
 
 LOOK_EVERY_SECONDS = 0.2
 WORKER = [sys.executable, "-m", "cerp.comparison.worker"]
@@ -99,7 +99,7 @@ def _described(job: Job, comparison: Path, device: str) -> JobFolder:
                 f"{folder.path} holds a job with other settings; they differ in "
                 f"{'; '.join(found)} (asked for against there). Choose another folder, or remove it"
             )
-    folder.path.mkdir(parents=True, exist_ok=True)
+    make_folder(folder.path)
     write_json(path, {"job": job.to_dict(), "config": config, "device": device})
     return folder
 

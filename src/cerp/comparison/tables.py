@@ -150,9 +150,9 @@ def _notes(results: Sequence[Result]) -> list[str]:
     return [
         HOW_TO_READ,
         " ".join(CONVENTIONS.split()),
-        "Settings: the default preset, over it those of a search for "
-        + (", ".join(tuned) or "no method")
-        + "; results.jsonl has the whole configuration of every cell.",
+        "Settings: the default preset"
+        + (f"; those of a search for {', '.join(tuned)}" if tuned else "")
+        + ". results.jsonl has the whole configuration of every cell.",
         f"Data: {', '.join(_distinct(result.fingerprint for result in results))}",
         f"Seeds: {', '.join(map(str, sorted({result.seed for result in results})))}. "
         f"cerp {', '.join(_distinct(result.version for result in results))} on "

@@ -29,11 +29,12 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from cerp._version import __version__
+from cerp.candidates import value_limit
 from cerp.comparison.variants import Range, Space, config_of, nested, variant
-from cerp.config import RunOptions, differences
+from cerp.config import Config, RunOptions, differences
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, TrainingError
-from cerp.files import write_json
+from cerp.files import make_folder, write_json
 from cerp.fitting import fit_all
 
 GRID: dict[str, tuple[float, ...]] = {
@@ -82,7 +83,9 @@ def tune(
     Without a number of trials, all of `GRID` is tried. With one, so many are
     drawn by Optuna's TPE from `SPACE` and the variant's own space.
     """
-    config_of(question.method, question.backbone, question.settings)  # refused before it starts
+    if trials is not None and trials < 1:
+        raise ConfigError(f"a search needs at least 1 trial (--trials), got {trials}")
+    value_limit(splits, _config(question), question.budget)  # refused before there is a folder
     search = _Search(splits, question, folder, trials, device)
     while (claimed := search.claim()) is not None:
         search.run(claimed)
@@ -106,7 +109,7 @@ class _Search:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.splits, self.question, self.device = splits, question, device
         self.folder, self.trials = folder, trials
-        (folder / "trials").mkdir(parents=True, exist_ok=True)
+        make_folder(folder / "trials")
         # The journal locks each of its entries. This lock makes one step of several: two
         # processes must neither both set up the search nor both start its last trial.
         self._lock = JournalFileOpenLock(str(folder / "claim"))
@@ -141,14 +144,8 @@ class _Search:
 
     def run(self, trial: Trial) -> None:
         """Train, and tell the study the validation NDCG@10."""
-        question, name = self.question, _folder_name(trial)
-        config = config_of(
-            question.method,
-            question.backbone,
-            question.settings,
-            {"budgets": [question.budget], "train": {"epochs": question.epochs}},
-            nested(trial.params),
-        )
+        name = _folder_name(trial)
+        config = _config(self.question, nested(trial.params))
         place = self.folder / "trials" / name
         with self._showing_life(name):
             try:
@@ -271,6 +268,17 @@ class _Search:
             yield
         finally:
             self._lock.release()
+
+
+def _config(question: Question, *drawn: dict[str, Any]) -> Config:
+    """The configuration of a trial, with the settings that were drawn for it."""
+    return config_of(
+        question.method,
+        question.backbone,
+        question.settings,
+        {"budgets": [question.budget], "train": {"epochs": question.epochs}},
+        *drawn,
+    )
 
 
 def _folder_name(trial: Trial | FrozenTrial) -> str:

@@ -104,13 +104,15 @@ class Tuned:
     method: str
     backbone: str
     settings: dict[str, Any]
+    """Those found, over those that were fixed while they were searched."""
 
 
 def read_tuned(path: Path) -> Tuned:
     """What `cerp tune` wrote to its ``best.json``."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        tuned = Tuned(found["method"], found["backbone"], dict(found["settings"]))
+        settings = _merged(found.get("fixed", {}), found["settings"])
+        tuned = Tuned(found["method"], found["backbone"], settings)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(
             f"{path} holds no settings ({type(error).__name__}: {error}); "

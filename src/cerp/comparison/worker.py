@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,9 +51,9 @@ class JobFolder:
         """What the job has found so far."""
         return read_lines(self.path / RESULTS_FILE)
 
-    def run(self, budgets: Sequence[str]) -> Path:
-        """The run folder of budgets that are trained together."""
-        return self.path / "+".join(budgets)
+    def run(self, budget: str) -> Path:
+        """The run folder of a budget."""
+        return self.path / budget
 
     def last_words(self) -> str:
         """The last line of the job's log."""
@@ -67,8 +67,9 @@ def work(job: Job, splits: Splits, folder: JobFolder, device: str) -> Iterator[R
     if job.config is None:
         yield _popularity(job, splits, folder)
         return
-    for budgets in job.runs():
-        yield from _run(job, job.config, budgets, splits, folder, device)
+    for budget in job.budgets:
+        assert budget is not None
+        yield _run(job, job.config, budget, splits, folder, device)
 
 
 def _popularity(job: Job, splits: Splits, folder: JobFolder) -> Result:
@@ -89,32 +90,19 @@ def _popularity(job: Job, splits: Splits, folder: JobFolder) -> Result:
 
 
 def _run(
-    job: Job,
-    config: Config,
-    budgets: tuple[str, ...],
-    splits: Splits,
-    folder: JobFolder,
-    device: str,
-) -> Iterator[Result]:
-    """The cells of budgets that are trained together."""
-    config = replace(config, budgets=budgets)
-    place = folder.run(budgets)
+    job: Job, config: Config, budget: str, splits: Splits, folder: JobFolder, device: str
+) -> Result:
+    """Train and judge one cell."""
+    config = replace(config, budgets=(budget,))
+    place = folder.run(budget)
     try:
-        models = fit_all(splits, config, RunOptions(device=device, folder=place, resume=True))
+        [model] = fit_all(splits, config, RunOptions(device=device, folder=place, resume=True))
     except ConfigError as error:
-        if len(budgets) == 1:
-            yield _trained(job, budgets[0], config, splits, device, error=str(error))
-            return
-        # One budget that cannot be met must not take the others with it.
-        for budget in budgets:
-            yield from _run(job, config, (budget,), splits, folder, device)
-        return
+        return _trained(job, budget, config, splits, device, error=str(error))
+    cell = Cell(job.method, job.backbone, budget, job.seed)
+    write_user_values(folder.comparison, cell, _judged(model))
     device_name = json.loads((place / "metrics.json").read_text("utf-8"))["device"]
-    for model in models:
-        cell = Cell(job.method, job.backbone, model.budget, job.seed)
-        write_user_values(folder.comparison, cell, _judged(model))
-        figures = _model_figures(model)
-        yield _trained(job, model.budget, config, splits, device_name, **figures)
+    return _trained(job, budget, config, splits, device_name, **_model_figures(model))
 
 
 def _judged(model: FittedModel) -> Metrics:

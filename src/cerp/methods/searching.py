@@ -44,7 +44,7 @@ def search_loop(
     hooks: StageHooks,
     optimizers: list[torch.optim.Optimizer],
 ) -> Loop:
-    """Training before what is kept is known: batches and epochs are those of pruning."""
+    """Training before what is kept is known: batches, epochs and precision are those of pruning."""
     config = context.config.prune
     return Loop(
         model,
@@ -53,6 +53,7 @@ def search_loop(
         epochs=config.epochs,
         hooks=hooks,
         label=stage,
+        precision=config.precision,
         checkpointing=context.checkpointing(stage),
         quiet=context.options.quiet,
     )

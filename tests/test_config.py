@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+
+from cerp.cli.options import load_splits
+from cerp.config import LARGEST_SEED, Config, RunOptions
+from cerp.errors import ConfigError
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda", "cuda:1"])
+def test_devices_have_names(device: str):
+    assert RunOptions(device=device).device == device
+
+
+@pytest.mark.parametrize("device", ["foo", "meta", "auto", "cuda:", "cuda:x", ""])
+def test_what_is_no_device_is_refused_by_option(device: str):
+    with pytest.raises(ConfigError, match=r"\(--device\) is '.*'; choose cpu, cuda"):
+        RunOptions(device=device)
+
+
+@pytest.mark.parametrize("seed", [-1, LARGEST_SEED + 1])
+def test_what_is_no_seed_is_refused_by_option(seed: int):
+    for build in (lambda: Config(seed=seed), lambda: load_splits("synthetic", seed=seed)):
+        with pytest.raises(ConfigError, match=rf"seed \(--seed\) is {seed}; give a number from 0"):
+            build()
+
+
+def test_budgets_lose_the_blanks_around_them():
+    assert Config(budgets=(" 90%", "400KB ")).budgets == ("90%", "400KB")
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"budgets": ["90%", " 90%"]}, r"'90%' is given more than once; .* \(--budget\) once"),
+        ({"buckets": 0}, "buckets must be above zero, got 0"),
+        ({"train": 5}, r"config\.train is 5; it must be a table of entries"),
+        ({"dim": "wide"}, "an entry of config has a value of the wrong kind"),
+    ],
+)
+def test_impossible_entries_are_refused_by_name(entries: dict[str, object], message: str):
+    with pytest.raises(ConfigError, match=message):
+        Config.from_dict(entries)
+
+
+@pytest.mark.parametrize("size", ["abc", "0", "3000", "", "99%", "0KB", "-3KB"])
+def test_a_file_size_that_is_none_is_refused_by_option_even_where_it_is_the_budget(size: str):
+    with pytest.raises(ConfigError, match=rf"\(--max-file-size\) '{size}' .*2MB"):
+        Config(budgets=(size,), max_file_size=size)
