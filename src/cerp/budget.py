@@ -59,7 +59,7 @@ class Budget:
         if unit == "%":
             return cls(text, _kept_share(text, Fraction(number)))
         if unit is not None:
-            return cls(text, None, parse_size(text))
+            return cls(text, None, parse_size(text, "budget"))
         if match is None or "." in number:
             raise ConfigError(
                 f"budget {text!r} is neither a pruned share such as '99%' nor a whole number of "
@@ -94,14 +94,23 @@ class Budget:
         return limit
 
 
-def parse_size(text: str) -> int:
-    """Bytes of ``'400KB'``, ``'2MB'`` (KB = 1000), ``'1MiB'`` (KiB = 1024) or ``'5000B'``."""
+def parse_size(text: str, name: str = "size") -> int:
+    """Bytes of ``'400KB'``, ``'2MB'`` (KB = 1000), ``'1MiB'`` (KiB = 1024) or ``'5000B'``.
+
+    ``name`` is what a message calls it, such as the option that it was given with.
+    """
     match = _NUMBER.fullmatch(text.strip())
     number, unit = match.groups() if match else ("", None)
     if unit in (None, "%") or number.startswith("-"):
-        raise ConfigError(f"{text!r} is not a size; write one such as '400KB' or '2MB'")
+        raise ConfigError(
+            f"{name} {text!r} is not a size: a number with B, KB, MB or GB; write one such as "
+            "'400KB' or '2MB'"
+        )
     base = 1024 if "i" in unit.lower() else 1000
-    return int(Fraction(number) * base ** _THOUSANDS[unit.lower().rstrip("ib")])
+    size = int(Fraction(number) * base ** _THOUSANDS[unit.lower().rstrip("ib")])
+    if size == 0:
+        raise ConfigError(f"{name} {text!r} leaves no room at all; write a size such as '2MB'")
+    return size
 
 
 def _kept_share(text: str, percent: Fraction) -> Fraction:

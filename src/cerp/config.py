@@ -7,10 +7,13 @@ Hyper-parameters only: they decide the result. Where and how a run happens
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
+from cerp.budget import parse_size
+from cerp.embeddings.hashing import HashName
 from cerp.errors import ConfigError
 
 Optimizer = Literal["adam", "adamw"]
@@ -19,10 +22,12 @@ PruneMode = Literal["scheduled", "free", "magnitude"]
 ThresholdStart = Literal["ones", "uniform", "normal", "long-tail", "xavier-uniform"]
 StallAction = Literal["project", "stop", "report"]
 Rewind = Literal["initial", "pruned"]
-HashName = Literal["balanced", "paper", "quotient-remainder"]
 Refit = Literal["train+valid", "all"]
 Values = Literal["fp32", "fp16", "int8", "int4"]
 Precision = Literal["float32", "bfloat16"]
+
+LARGEST_SEED = 2**32 - 1
+"""Some random numbers are hashes of one 64-bit word: half of it is the seed."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +103,10 @@ class PruneConfig:
     precision: Precision = "float32"
     """As in `TrainConfig`."""
     on_stall: StallAction = "project"
-    """What to do when the number of values stops falling: finish by exact projection, stop
-    with an error, or project and mark the result."""
+    """What to do when the number of values stops falling above its target, or epochs run out:
+    ``project`` ends pruning and finishes by exact projection; ``stop`` ends the run with an
+    error; ``report`` says so, goes on to the last epoch and then projects. A result that was
+    projected is marked as not reached."""
 
     def __post_init__(self) -> None:
         _check_positive(
@@ -149,14 +156,23 @@ class Config:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check_positive(self, "dim")
+        _check_positive(self, "dim", "buckets")
+        check_seed(self.seed)
         _check_choice(self, "rewind", Rewind)
         if self.refit is not None:
             _check_choice(self, "refit", Refit)
         if self.values is not None:
             _check_choice(self, "values", Values)
-        if not self.budgets:
+        if self.max_file_size is not None:
+            parse_size(self.max_file_size, "max_file_size (--max-file-size)")
+        budgets = tuple(str(budget).strip() for budget in self.budgets)
+        if not budgets:
             raise ConfigError("give at least one budget, such as '99%'")
+        if repeated := [budget for budget in budgets if budgets.count(budget) > 1]:
+            raise ConfigError(
+                f"budget {repeated[0]!r} is given more than once; give each budget (--budget) once"
+            )
+        object.__setattr__(self, "budgets", budgets)  # they name files: no blanks around them
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -166,7 +182,7 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Config:
-        """The inverse of `to_dict`; unknown keys are refused by name."""
+        """The inverse of `to_dict`; unknown keys are refused by name, missing ones are defaults."""
         return _built(cls, values, "config")
 
 
@@ -181,6 +197,24 @@ class RunOptions:
     """Go on with the run that is in the folder; otherwise the folder must not hold one."""
     checkpoint_seconds: float = 60.0
     quiet: bool = False
+
+    def __post_init__(self) -> None:
+        check_device(self.device)
+
+
+def check_device(name: str) -> None:
+    """Refuse what is not the name of a device that cerp runs on."""
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", name, re.ASCII):
+        raise ConfigError(
+            f"device (--device) is {name!r}; choose cpu, cuda, or one of several GPUs such as "
+            "cuda:1; the command line also takes auto"
+        )
+
+
+def check_seed(seed: int) -> None:
+    """Refuse what is not a seed."""
+    if not 0 <= seed <= LARGEST_SEED:
+        raise ConfigError(f"seed (--seed) is {seed}; give a number from 0 to {LARGEST_SEED:,}")
 
 
 def default_batch_size(num_interactions: int) -> int:
@@ -207,6 +241,8 @@ _T = TypeVar("_T")
 
 
 def _built(cls: type[_T], values: dict[str, Any], where: str) -> _T:
+    if not isinstance(values, dict):
+        raise ConfigError(f"{where} is {values!r}; it must be a table of entries")
     hints = get_type_hints(cls)
     known = {entry.name for entry in fields(cls)}  # type: ignore[arg-type]
     if unknown := sorted(values.keys() - known):
@@ -220,7 +256,10 @@ def _built(cls: type[_T], values: dict[str, Any], where: str) -> _T:
             arguments[name] = _built(kind, value, f"{where}.{name}")
         else:
             arguments[name] = tuple(value) if isinstance(value, list) else value
-    return cls(**arguments)
+    try:
+        return cls(**arguments)
+    except TypeError as error:
+        raise ConfigError(f"an entry of {where} has a value of the wrong kind: {error}") from None
 
 
 def _check_positive(config: Any, *names: str) -> None:

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from cerp.errors import OutputError
+from cerp.errors import ConfigError, OutputError
+
+FULL_OR_BROKEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What stops writing in a place that was well chosen."""
 
 
 def write_bytes(path: Path, payload: bytes) -> None:
     """Write bytes and flush them to disk; an older file stays until all is there."""
+    refuse_unwritable(path)
     scratch = path.with_name(f".{path.name}.writing")
-    try:
-        with scratch.open("wb") as file:
-            file.write(payload)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(path)
-    except OSError as error:
-        scratch.unlink(missing_ok=True)
-        raise OutputError(
-            f"cannot write {path}: {error.strerror}; what was there before is intact. "
-            "Free some space or choose another place, and try again"
-        ) from error
+    with errors_named(path):
+        try:
+            with scratch.open("wb") as file:
+                file.write(payload)
+                file.flush()
+                os.fsync(file.fileno())
+            scratch.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                scratch.unlink()
+            raise
 
 
 def write_text(path: Path, text: str) -> None:
@@ -35,3 +41,46 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write JSON for programs and eyes."""
     write_text(path, json.dumps(value, indent=1) + "\n")
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder, and those above it, unless it is there."""
+    with errors_named(path):
+        path.mkdir(parents=True, exist_ok=True)
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Refuse a path that no file can have, before work is spent on what goes into it."""
+    with errors_named(path):  # looking is an error too, in a folder that may not be entered
+        if path.is_dir():
+            raise ConfigError(f"cannot write {path}: it is a folder; give the name of a file")
+        if not path.parent.is_dir():
+            reason = _what_is_in_the_way(path) or (
+                f"there is no folder {path.parent}; create it first, or choose another place"
+            )
+            raise ConfigError(f"cannot write {path}: {reason}")
+
+
+@contextmanager
+def errors_named(path: Path) -> Iterator[None]:
+    """Around writing to ``path``: an `OSError` becomes an error that says what to do next."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL_OR_BROKEN:
+            raise OutputError(
+                f"cannot write {path}: {error.strerror}; what was there before is intact. "
+                "Free some space or choose another place, and try again"
+            ) from error
+        reason = f"{error.strerror}; choose another place"
+        if isinstance(error, FileExistsError | NotADirectoryError):
+            reason = _what_is_in_the_way(path) or reason
+        raise ConfigError(f"cannot write {path}: {reason}") from error
+
+
+def _what_is_in_the_way(path: Path) -> str | None:
+    """A file where a folder would have to be, if there is one."""
+    there = next((part for part in (path, *path.parents) if os.path.lexists(part)), None)
+    if there is None or there.is_dir():
+        return None
+    return f"{there} is not a folder; choose another place"

@@ -99,7 +99,12 @@ class Ids:
             if isinstance(unknown, str) == self.are_integers:
                 kind = "integers" if self.are_integers else "strings"
                 hint = f" (ids here are {kind}; {unknown!r} is a {type(unknown).__name__})"
-            raise DataError(f"unknown {what} {unknown!r}{hint}") from None
+            raise DataError(
+                f"unknown {what} {unknown!r}{hint}; only ids of the training data are known"
+            ) from None
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._position
 
     def of_kind(self, given: Id) -> Id:
         """An id that may have come as text, as an integer where the ids here are integers.

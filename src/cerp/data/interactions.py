@@ -74,7 +74,8 @@ class Interactions:
         width = max(len(items), 1)
         key = rows.astype(np.int64)
         key *= width
-        key += columns
+        if columns.size:  # an empty list has no integer type
+            key += columns
         times: Int64Array | None = None
         if time is None:
             key.sort()

@@ -162,7 +162,9 @@ def _read_file(path: Path, wanted: Wanted, options: _FileOptions) -> Interaction
         if chosen == "jsonl":
             _refuse(options.given() - {"format"}, "JSON lines")
             return read_json_lines(plain, path, wanted)
-        layout = _layout(head, path, wanted, options, is_recbole=chosen == "recbole")
+        is_whole = plain.stat().st_size <= text_files.HEAD_BYTES
+        is_recbole = chosen == "recbole"
+        layout = _layout(head, path, wanted, options, is_recbole=is_recbole, is_whole=is_whole)
         return DelimitedFile(plain, path, layout).read(wanted)
 
 
@@ -219,7 +221,13 @@ def _format_of_text(head: str, path: Path) -> Format:
 
 
 def _layout(
-    head: str, path: Path, wanted: Wanted, options: _FileOptions, *, is_recbole: bool
+    head: str,
+    path: Path,
+    wanted: Wanted,
+    options: _FileOptions,
+    *,
+    is_recbole: bool,
+    is_whole: bool,
 ) -> Layout:
     if not is_recbole:
         return sniff(
@@ -228,8 +236,11 @@ def _layout(
             delimiter=options.delimiter,
             header=options.header,
             asked=(wanted.user, wanted.item, wanted.rating, wanted.time),
+            is_whole=is_whole,
         )
-    layout = sniff(head, str(path), delimiter=options.delimiter or "\t", header=True)
+    layout = sniff(
+        head, str(path), delimiter=options.delimiter or "\t", header=True, is_whole=is_whole
+    )
     names = tuple(str(name).partition(":")[0] for name in layout.columns)
     return replace(layout, columns=names)
 

@@ -24,9 +24,15 @@ from cerp.data.ids import Id, Ids
 from cerp.data.interactions import Interactions
 from cerp.data.protocols import VALID_SHARE, cut, drawn_per_user
 from cerp.errors import ConfigError, DataError
+from cerp.files import errors_named
 
 Part = Literal["train", "valid", "test"]
 PARTS: tuple[Part, ...] = get_args(Part)
+
+MAKE_AGAIN = (
+    "Put the files back as they were, or make the folder again with 'cerp data split' or "
+    "'cerp data fetch'"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,23 +169,27 @@ class Splits:
         target = Path(folder)
         if target.exists():
             raise ConfigError(f"{target} exists already; remove it or choose another folder")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-        try:
-            for name in PARTS:
-                part = self.part(name)
-                lightgcn_text.write(scratch / f"{name}.txt", part.user, part.item)
-            for side, ids in (("users", self.users), ("items", self.items)):
-                if not ids.is_range:
-                    (scratch / f"{side}.json").write_text(
-                        json.dumps(ids.values.tolist(), ensure_ascii=False), encoding="utf-8"
-                    )
-            (scratch / "meta.json").write_text(json.dumps(self.meta(), indent=1) + "\n")
-            scratch.chmod(0o755)
-            scratch.rename(target)
-        except BaseException:
-            shutil.rmtree(scratch, ignore_errors=True)
-            raise
+        with errors_named(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+            try:
+                self._write(scratch)
+                scratch.chmod(0o755)
+                scratch.rename(target)
+            except BaseException:
+                shutil.rmtree(scratch, ignore_errors=True)
+                raise
+
+    def _write(self, folder: Path) -> None:
+        for name in PARTS:
+            part = self.part(name)
+            lightgcn_text.write(folder / f"{name}.txt", part.user, part.item)
+        for side, ids in (("users", self.users), ("items", self.items)):
+            if not ids.is_range:
+                (folder / f"{side}.json").write_text(
+                    json.dumps(ids.values.tolist(), ensure_ascii=False), encoding="utf-8"
+                )
+        (folder / "meta.json").write_text(json.dumps(self.meta(), indent=1) + "\n")
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], *, seed: int = 0) -> Splits:
@@ -217,7 +227,8 @@ class Splits:
         for key in ("users", "items", *(() if carved else PARTS)):
             if key in meta and meta[key] != mine[key]:
                 raise DataError(
-                    f"{root}: meta.json says {meta[key]:,} {key}, the files hold {mine[key]:,}"
+                    f"{root}: meta.json says {meta[key]:,} {key}, the files hold {mine[key]:,}; "
+                    f"were they edited? {MAKE_AGAIN}"
                 )
         for key, digest in meta.get("sha256", {}).items():
             if carved and key in ("train", "valid"):
@@ -225,7 +236,7 @@ class Splits:
             if key in mine["sha256"] and digest != mine["sha256"][key]:
                 raise DataError(
                     f"{root}: the fingerprint of {key} is {mine['sha256'][key]}, meta.json says "
-                    f"{digest}; the files were changed after they were written"
+                    f"{digest}; the files were changed after they were written. {MAKE_AGAIN}"
                 )
 
     def _refuse_overlap(self) -> None:
@@ -290,11 +301,24 @@ def _coded(
     if users is not None and items is not None:
         try:
             return Interactions.from_codes(user, item, users=users, items=items)
-        except DataError as error:
-            raise DataError(f"{path}: {error}") from None
+        except DataError:
+            raise _misfit(path, users, items) from None
     users, codes = Ids.in_native_order(np.concatenate([lines, user]))
     items, item_codes = Ids.in_native_order(item)
     return Interactions.from_codes(codes[len(lines) :], item_codes, users=users, items=items)
+
+
+def _misfit(path: Path, users: Ids, items: Ids) -> DataError:
+    """The error for a saved part that holds a code which none of the stored ids has."""
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+        for place, token in enumerate(line.split()):
+            side, ids = ("item", items) if place else ("user", users)
+            if not (token.isdecimal() and token == str(int(token)) and int(token) < len(ids)):
+                return DataError(
+                    f"{path}, line {number}: {side} {token!r} is not among the {side}s 0 to "
+                    f"{len(ids) - 1} of this split; was the file edited? {MAKE_AGAIN}"
+                )
+    return DataError(f"{path} does not fit the other files of this split. {MAKE_AGAIN}")
 
 
 def _stored_ids(path: Path, count: int | None) -> Ids | None:

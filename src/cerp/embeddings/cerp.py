@@ -13,11 +13,10 @@ from torch import Tensor, nn
 
 from cerp.artifact.model import Index
 from cerp.budget import Budget, bucket_count
-from cerp.config import HashName
 from cerp.embeddings.base import Stored, StoredTable
 from cerp.embeddings.composition import Composition
 from cerp.embeddings.diagnostics import Diagnostics, diagnose
-from cerp.embeddings.hashing import Hash
+from cerp.embeddings.hashing import Hash, HashName
 from cerp.embeddings.positions import checked_positions, places_of, room_for_positions
 from cerp.embeddings.prunable import PrunableEmbedding
 from cerp.errors import ConfigError

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-from cerp.config import HashName
 from cerp.errors import ConfigError
 
 if TYPE_CHECKING:  # the budget uses this module without torch
     from torch import Tensor
+
+HashName = Literal["balanced", "paper", "quotient-remainder"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,12 @@ class Hash:
             raise ConfigError(
                 "an embedding needs at least 1 entity and 1 bucket, "
                 f"got {self.num_positions} and {self.buckets}"
+            )
+        if self.buckets > self.num_positions:
+            raise ConfigError(
+                f"{self.buckets:,} buckets for {self.num_positions:,} entities: more rows than "
+                f"entities compress nothing. Give at most {max(self.num_positions // 2, 1):,}, "
+                "where both codebooks together have as many rows as the full table"
             )
         if self.name != "quotient-remainder" and self.positions_per_row > self.buckets:
             raise ConfigError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -70,11 +71,17 @@ async def _http_problem(request: Request, error: HTTPException) -> Response:
 
 async def _invalid(request: Request, error: RequestValidationError) -> Response:
     """Where and what, without the input itself."""
-    found = [
-        f"{'.'.join(str(part) for part in problem['loc'][1:]) or 'body'}: {problem['msg']}"
-        for problem in error.errors()
-    ]
-    return _problem(422, "; ".join(found[:5]))
+    return _problem(422, "; ".join(_described(problem) for problem in error.errors()[:5]))
+
+
+def _described(problem: dict[str, Any]) -> str:
+    place, reason = problem["loc"][1:], problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "json_invalid":
+        where = f"{problem['ctx']['error']} at character {place[0] + 1}"
+        return f"the body is not JSON ({where}); send one object, as /openapi.json describes it"
+    if not place and problem["type"] == "model_attributes_type":
+        return "the body is no JSON object; send one, with Content-Type: application/json"
+    return f"{'.'.join(map(str, place)) or 'body'}: {reason}"
 
 
 async def _failed(request: Request, error: Exception) -> Response:

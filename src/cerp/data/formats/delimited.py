@@ -89,7 +89,8 @@ class DelimitedFile:
                 if len(fields) != width:
                     raise DataError(
                         f"{self.source}, line {line}: {len(fields)} columns, where {width} are "
-                        f"expected (delimiter {self.layout.delimiter!r})"
+                        f"expected (delimiter {self.layout.delimiter!r}); correct or remove the "
+                        "line, or name another delimiter= (--delimiter)"
                     )
         except csv.Error as error:
             raise DataError(f"{self.source}, after line {line}: {error}") from None

@@ -32,7 +32,7 @@ def read_json_lines(plain: Path, source: Path, wanted: Wanted) -> Interactions:
         )
     )
     if not names:
-        raise DataError(f"{source}: the file is empty")
+        raise text_files.empty(source)
     roles = choose(names, wanted, str(source))
     columns: dict[str, list[Any]] = {role: [] for role, _ in roles.present()}
     wanted_names = [(columns[role], names[position]) for role, position in roles.present()]

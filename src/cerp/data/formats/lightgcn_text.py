@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from cerp.data.formats.text_files import empty
 from cerp.errors import DataError
 
 
@@ -57,7 +58,7 @@ def _rows(path: Path) -> list[list[str]]:
         raise DataError(f"{path}: not UTF-8 text (byte {error.start})") from None
     rows = [tokens for line in text.splitlines() if (tokens := line.split())]
     if not rows:
-        raise DataError(f"{path}: the file is empty")
+        raise empty(path)
     return rows
 
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cerp.data.formats.columns import ITEM_NAMES, USER_NAMES, Column, is_recognised
+from cerp.data.formats.text_files import empty, overlong
 from cerp.errors import DataError
 
 DELIMITERS = ("::", "\t", ",", ";", "|", " ")
@@ -67,12 +68,16 @@ def sniff(
     delimiter: str | None = None,
     header: bool | None = None,
     asked: Collection[Column | None] = (),
+    is_whole: bool = True,
 ) -> Layout:
-    """The layout of interactions in text that starts with ``head`` (whole lines)."""
+    """The layout of interactions in text that starts with ``head`` (whole lines).
+
+    ``is_whole`` says whether that is all of the text.
+    """
     delimiter = delimiter or find_delimiter(head, source)
     rows = first_records(head, delimiter, source)
     if not rows:
-        raise DataError(f"{source}: the file is empty")
+        raise empty(source)
     first = rows[0][1]
     body = [fields for _, fields in rows[1:]]
     if header is None:
@@ -85,7 +90,7 @@ def sniff(
     if not header:
         body = [first, *body]
     elif not body:
-        raise DataError(f"{source}: the file holds a header line and no rows")
+        raise _no_rows(head, delimiter, source, is_whole=is_whole)
     return Layout(
         delimiter,
         columns=tuple(first) if header else tuple(range(len(first))),
@@ -116,7 +121,7 @@ def is_header(
 def find_delimiter(head: str, source: str) -> str:
     """The delimiter that cuts most records into as many fields as the first."""
     if not head.strip():
-        raise DataError(f"{source}: the file is empty")
+        raise empty(source)
     fits = {delimiter: fit(head, delimiter) for delimiter in DELIMITERS}
     best = max(fits, key=lambda delimiter: fits[delimiter])
     if fits[best] == 0.0:
@@ -147,6 +152,20 @@ def first_records(head: str, delimiter: str, source: str) -> list[Record]:
         if not found:
             raise DataError(f"{source}, line 1: not delimited text ({error})") from None
     return found
+
+
+def _no_rows(head: str, delimiter: str, source: str, *, is_whole: bool) -> DataError:
+    """Why there is nothing after the header."""
+    try:
+        *_, _last = records(io.StringIO(head, newline=""), delimiter)
+    except csv.Error as error:
+        return DataError(f"{source}, after line 1: not delimited text ({error})")
+    if not is_whole:
+        return overlong(source, head.count("\n") + 1)
+    return DataError(
+        f"{source}: the file holds a header line and no rows; each interaction is a row with a "
+        "user and an item"
+    )
 
 
 def _numeric(body: list[list[str]], width: int) -> frozenset[int]:

@@ -41,12 +41,12 @@ def head(plain: Path, source: Path) -> str:
     if b"\0" in start:
         raise DataError(
             f"{source}: binary data (it contains NUL bytes), not text; "
-            'if it is UTF-16 text, pass encoding="utf-16"'
+            'if it is UTF-16 text, pass encoding="utf-16" (--encoding utf-16)'
         )
     if not is_whole:
         start = start[: start.rfind(b"\n") + 1]
         if not start:
-            raise DataError(f"{source}: line 1 is longer than {HEAD_BYTES:,} bytes: not a table")
+            raise overlong(source, 1)
     try:
         return start.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -65,7 +65,23 @@ def lines(plain: Path, source: Path) -> Iterator[str]:
 def not_utf8(source: Path, line: int) -> DataError:
     """The error for a line that cannot be decoded."""
     return DataError(
-        f'{source}, line {line}: not UTF-8 text; pass its encoding, for example encoding="latin-1"'
+        f"{source}, line {line}: not UTF-8 text; pass its encoding, for example "
+        'encoding="latin-1" (--encoding latin-1)'
+    )
+
+
+def overlong(source: object, line: int) -> DataError:
+    """The error for a line at the start of a file that hides what comes after it."""
+    return DataError(
+        f"{source}: line {line} is longer than what the layout is told from, the first "
+        f"{HEAD_BYTES:,} bytes of the file: not a table. Is a line break missing?"
+    )
+
+
+def empty(source: object) -> DataError:
+    """The error for a file without content."""
+    return DataError(
+        f"{source}: the file is empty; it must hold interactions, each with a user and an item"
     )
 
 
