@@ -17,6 +17,7 @@ from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
 from cerp.errors import CerpError, ConfigError, DataError
 from cerp.fitting import fit_all, load_run
+from cerp.run_folder import begin, refuse_other
 
 CONFIG = Config(
     backbone="mf",
@@ -72,6 +73,16 @@ def test_a_folder_below_a_file_is_refused(tmp_path: Path):
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="file"):
         trained(tmp_path / "file" / "run")
+
+
+def test_only_the_first_process_looks_whether_a_folder_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    begin(tmp_path, CONFIG, splits())
+    with pytest.raises(ConfigError, match="holds this run already"):
+        refuse_other(tmp_path, CONFIG, splits(), resume=False)
+    monkeypatch.setattr("cerp.run_folder.rank", lambda: 1)
+    refuse_other(tmp_path, CONFIG, splits(), resume=False)
 
 
 # Read again

@@ -80,6 +80,12 @@ class Metrics:
         """Each metric, averaged over the users."""
         return {name: float(values.mean()) for name, values in self.per_user.items()}
 
+    def refuse_unknown(self, metric: str) -> None:
+        """Refuse a metric that was not computed."""
+        if metric not in self.per_user:
+            known = ", ".join(self.per_user)
+            raise ConfigError(f"unknown metric {metric!r}; these were computed: {known}")
+
     def summary(self) -> dict[str, Any]:
         """Everything but the per-user values, flat and ready for JSON."""
         return {
@@ -140,6 +146,27 @@ def entries_of(data: Interactions, users: Int32Array) -> tuple[Int64Array, Int32
     rows = np.repeat(np.arange(len(users)), counts)
     places = np.arange(len(rows)) + (data.user_offsets[users] - first)[rows]
     return rows, data.item[places]
+
+
+def refuse_learned(name: str, trained_on: str, splits: Splits, on: Part) -> None:
+    """Refuse to judge a model on interactions that it was trained on, or may have been."""
+    if trained_on == splits.fingerprint:
+        return
+    if trained_on == splits.refit("train+valid").fingerprint:
+        learned: tuple[Part, ...] = ("valid",)
+    elif trained_on == splits.refit("all").fingerprint:
+        learned = ("valid", "test")
+    else:
+        raise DataError(
+            f"{name} was trained on another split of these users and items (fingerprint "
+            f"{trained_on[:12]}, that of --data {splits.fingerprint[:12]}): its training part may "
+            "hold what it would be judged on. Name the same data, split alike"
+        )
+    if on in learned:
+        raise DataError(
+            f"{name} was refitted on the {' and '.join(learned)} part: judged on {on}, it would "
+            "be asked what it was told"
+        )
 
 
 def head_items(train: Interactions) -> npt.NDArray[np.bool_]:
@@ -212,9 +239,7 @@ def paired_bootstrap(
     what makes a user easy or hard for both does not blur the difference.
     """
     for metrics in (first, second):
-        if metric not in metrics.per_user:
-            known = ", ".join(metrics.per_user)
-            raise ConfigError(f"unknown metric {metric!r}; these were computed: {known}")
+        metrics.refuse_unknown(metric)
     if first.on != second.on or not np.array_equal(first.users, second.users):
         raise ConfigError(
             f"a paired comparison needs the same users and part: {len(first.users):,} on "

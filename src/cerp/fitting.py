@@ -36,7 +36,16 @@ from cerp.methods import Context, Found
 from cerp.methods.base import CHECKPOINT, packed, unpacked
 from cerp.presets import preset
 from cerp.recommender import Recommender
-from cerp.run_folder import RESULT, add_curves, begin, finished_config, refuse_other
+from cerp.run_folder import (
+    RESULT,
+    SEARCHED,
+    add_curves,
+    begin,
+    finished_config,
+    model_file,
+    refuse_other,
+    trained_file,
+)
 from cerp.shipping import SizeLimit, as_shipped, ship, within
 from cerp.stages import StageResult, score_memory, train
 
@@ -108,10 +117,6 @@ def load_run(folder: str | Path, splits: Splits, *, device: str = "cpu") -> list
     return run.models()
 
 
-SEARCHED = "searched.safetensors"
-"""What the search found, for all budgets."""
-
-
 class _Trained(NamedTuple):
     """A candidate after training."""
 
@@ -156,7 +161,7 @@ class _Run:
     def missing_files(self) -> list[str]:
         """What a finished run has in its folder and this one has not."""
         assert self.folder is not None
-        names = (SEARCHED, *(_model_file(budget) for budget in self.budgets))
+        names = (SEARCHED, *(model_file(budget) for budget in self.budgets))
         return [name for name in names if not (self.folder / name).exists()]
 
     def result(self, models: list[FittedModel]) -> dict[str, Any]:
@@ -197,7 +202,7 @@ class _Run:
     def _model(
         self, context: Context, budget: str, candidates: list[Candidate], found: dict[int, Found]
     ) -> FittedModel:
-        path = self.folder / _model_file(budget) if self.folder else None
+        path = self.folder / model_file(budget) if self.folder else None
         if path and path.exists():
             return self._read_model(path, context, budget, candidates, found)
         started = time.monotonic()
@@ -227,7 +232,7 @@ class _Run:
         if path and rank() == 0:
             write_checkpoint(path, recommender.state_dict(), model.summary())
             for stage in (*(_stage(budget, entry) for entry in candidates), _refit_stage(budget)):
-                (path.parent / _trained_file(stage)).unlink(missing_ok=True)
+                (path.parent / trained_file(stage)).unlink(missing_ok=True)
         return model
 
     def _trained(
@@ -271,7 +276,7 @@ class _Run:
     ) -> tuple[Recommender, StageResult]:
         embedding = self.method.embedding(context, limit, found[limit])
         recommender = context.recommender(embedding)
-        path = self.folder / _trained_file(stage) if self.folder else None
+        path = self.folder / trained_file(stage) if self.folder else None
         if path and path.exists():
             tensors, facts = read_checkpoint(path)
             recommender.load_state_dict(tensors)
@@ -355,10 +360,6 @@ class _Run:
         )
 
 
-def _model_file(budget: str) -> str:
-    return f"model-{budget}.safetensors"
-
-
 def _stage(budget: str, candidate: Candidate) -> str:
     """What the training of a candidate is called."""
     if candidate.size == SizeLimit():
@@ -368,11 +369,6 @@ def _stage(budget: str, candidate: Candidate) -> str:
 
 def _refit_stage(budget: str) -> str:
     return f"refit {budget}"
-
-
-def _trained_file(stage: str) -> str:
-    """What a finished training leaves until its model is whole, so that it is not done twice."""
-    return f".{stage}.safetensors"
 
 
 @lru_cache(maxsize=1)
@@ -386,7 +382,7 @@ def _facts(
 ) -> dict[str, Any]:
     cost = embedding.cost()
     search = dict(found[best.candidate.limit].facts)
-    search_seconds = search.pop("seconds")
+    search_seconds = search.pop("seconds", 0.0)  # earlier versions did not measure it
     return {
         "nnz": embedding.nnz,
         "paper_count": cost.paper,

@@ -1,4 +1,4 @@
-"""What a run keeps in its folder beside models: its configuration and its curves."""
+"""What a run keeps in its folder: the names of its files, its configuration, its curves."""
 
 from __future__ import annotations
 
@@ -13,13 +13,24 @@ from cerp.distributed import rank
 from cerp.errors import ConfigError, DataError
 from cerp.files import make_folder, write_json, write_text
 
-CONFIG, RESULT = "config.json", "metrics.json"
+CONFIG, RESULT, SEARCHED = "config.json", "metrics.json", "searched.safetensors"
+
+
+def model_file(budget: str) -> str:
+    """The weights of a finished model."""
+    return f"model-{budget}.safetensors"
+
+
+def trained_file(stage: str) -> str:
+    """What a finished training leaves until its model is whole, so that it is not done twice."""
+    return f".{stage}.safetensors"
 
 
 def refuse_other(folder: Path, config: Config, splits: Splits, *, resume: bool) -> None:
     """Refuse a folder with another run, and one with this run unless it is to be resumed."""
     path = folder / CONFIG
-    if not path.exists():
+    # The first process may have begun this run before the others come here.
+    if rank() > 0 or not path.exists():
         return
     if found := differences(_described(config, splits), _read(path)):
         raise ConfigError(

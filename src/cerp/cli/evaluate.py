@@ -14,7 +14,7 @@ from cerp import evaluation
 from cerp.cli.options import AsJson, Seed, load_splits, needs_torch
 from cerp.cli.output import print_json, print_note, print_table
 from cerp.data.splits import Part, Splits
-from cerp.errors import ConfigError, DataError
+from cerp.errors import DataError
 from cerp.runtime import Runtime, load
 from cerp.scorers import UNTRAINED, untrained
 
@@ -71,8 +71,8 @@ def evaluate(
         for name in dict.fromkeys(models)
         for label, scorer in _scorers(name, splits, on, seed).items()
     }
-    if metric not in (known := next(iter(judged.values())).mean):
-        raise ConfigError(f"unknown metric {metric!r}; these were computed: {', '.join(known)}")
+    for metrics in judged.values():
+        metrics.refuse_unknown(metric)
     differences = {
         (first, second): evaluation.paired_bootstrap(
             judged[first], judged[second], metric, seed=seed
@@ -100,7 +100,7 @@ def _scorers(name: str, splits: Splits, on: Part, seed: int) -> dict[str, evalua
         from cerp.fitting import load_run
     models = load_run(name, splits)
     for model in models:
-        _refuse_what_it_learned(name, model.splits.fingerprint, splits, on)
+        evaluation.refuse_learned(name, model.splits.fingerprint, splits, on)
     return {f"{name} {model.budget}": model.recommender.scorer() for model in models}
 
 
@@ -112,29 +112,8 @@ def _runtime(name: str, splits: Splits, on: Part) -> Runtime:
             f"{name} was made of other data: its users or items are not those of --data"
         )
     if trained_on := runtime.model.facts.get("fingerprint"):
-        _refuse_what_it_learned(name, trained_on, splits, on)
+        evaluation.refuse_learned(name, trained_on, splits, on)
     return runtime
-
-
-def _refuse_what_it_learned(name: str, trained_on: str, splits: Splits, on: Part) -> None:
-    """Refuse to judge a model on interactions that it was trained on, or may have been."""
-    if trained_on == splits.fingerprint:
-        return
-    if trained_on == splits.refit("train+valid").fingerprint:
-        learned: tuple[Part, ...] = ("valid",)
-    elif trained_on == splits.refit("all").fingerprint:
-        learned = ("valid", "test")
-    else:
-        raise DataError(
-            f"{name} was trained on another split of these users and items (fingerprint "
-            f"{trained_on[:12]}, that of --data {splits.fingerprint[:12]}): its training part may "
-            "hold what it would be judged on. Name the same data, split alike"
-        )
-    if on in learned:
-        raise DataError(
-            f"{name} was refitted on the {' and '.join(learned)} part: judged on {on}, it would "
-            "be asked what it was told"
-        )
 
 
 def _as_json(
