@@ -67,7 +67,10 @@ def test_a_folder_is_answered_with_the_model_files_in_it(tmp_path: Path):
 def test_a_missing_file_is_named():
     result = inspect("nowhere.cerp")
     assert result.returncode == 2
-    assert result.stderr.startswith("error: cannot read nowhere.cerp: No such file or directory; ")
+    assert result.stderr == (
+        "error: cannot read nowhere.cerp: No such file or directory; name a model file (.cerp), "
+        "such as 'cerp train -o' leaves in its folder\n"
+    )
 
 
 def test_usage_of_the_golden_model():
