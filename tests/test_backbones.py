@@ -158,7 +158,7 @@ def test_mlp_ranks_alike_in_blocks_of_any_size(monkeypatch: pytest.MonkeyPatch):
     whole = scorer.score_all(users)
     # 3 users of width 128 in float32 are 1,536 bytes for each item of a block.
     for allowed in (1, 2 * 1536, 4 * 1536 + 1):
-        monkeypatch.setattr(mlp, "SCORING_BYTES", allowed)
+        monkeypatch.setitem(mlp.SCORING_BYTES, "cpu", allowed)
         torch.testing.assert_close(scorer.score_all(users), whole)
 
 

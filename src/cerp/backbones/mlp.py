@@ -15,8 +15,9 @@ from cerp.embeddings.base import Embedding
 from cerp.errors import ConfigError
 from cerp.layers import linear
 
-SCORING_BYTES = 16 * 2**20
-"""Size of the largest activations in `MLPScorer`, unless there are more users than fit."""
+SCORING_BYTES = {"cpu": 16 * 2**20, "cuda": 256 * 2**20}
+"""Size of the largest activations in `MLPScorer`, unless there are more users than fit: on a CPU
+they stay in cache, on a GPU a kernel is to take longer than its launch."""
 
 
 def hidden_widths(reference_dim: int) -> tuple[int, int, int]:
@@ -89,7 +90,7 @@ class MLP(Backbone):
 class MLPScorer:
     """All items for some users, a block of items at a time.
 
-    The largest activations, (users, items of a block, width) floats, stay under
+    The largest activations, (users, items of a block, width) floats, stay under the device's
     `SCORING_BYTES`, whatever the catalogue.
     """
 
@@ -103,7 +104,8 @@ class MLPScorer:
         codes = user_codes(users, self.item_halves.device)
         user_halves = self.mlp.user_half(self.embedding(codes))[:, None]
         scores = user_halves.new_empty(len(users), len(self.item_halves))
-        items_at_once = max(1, SCORING_BYTES // max(1, user_halves.nbytes))
+        allowed = SCORING_BYTES[scores.device.type]
+        items_at_once = max(1, allowed // max(1, user_halves.nbytes))
         blocks = torch.split(self.item_halves, items_at_once)
         for block, into in zip(blocks, torch.split(scores, items_at_once, dim=1), strict=True):
             into.copy_(self.mlp.tower(user_halves + block))
