@@ -44,7 +44,7 @@ BUDGETS: dict[str, tuple[str, ...]] = {
 }
 BACKBONES = ("lightgcn", "mlp")
 EPOCHS = 15
-UNUSED = {("cerp", "lightgcn"), ("cerp", "mlp"), ("full", "lightgcn")}
+UNUSED = {("cerp", "lightgcn"), ("cerp", "mlp")}
 """Searched, for comparison, but compared by their preset: its figures are in choices.json."""
 FOLDER = Path("runs/search")
 SEARCHED = Path(__file__).parents[1] / "src/cerp/paper/searched.json"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cerp.embeddings.cerp import CompositionalEmbedding
 from cerp.embeddings.diagnostics import Diagnostics
-from cerp.embeddings.full import FullEmbedding, TableStart
+from cerp.embeddings.full import FullEmbedding
 from cerp.errors import ConfigError, DataError
 from cerp.pruning import shift_to_keep
 from embedding_contract import ALL_IDS, DIM, ENTITIES, EmbeddingContract, seeded
@@ -24,22 +24,6 @@ class TestFull(EmbeddingContract):
 
     def fresh(self, padding_idx: int | None = None) -> FullEmbedding:
         return self.build(padding_idx, seed=99)
-
-
-@pytest.mark.parametrize(
-    ("start", "deviation"),
-    # Xavier's bound is √(6 / (2,000 + 64)) = .0539, and a uniform value deviates by 1/√3 of it.
-    [("normal", 0.1), ("xavier", 0.0311)],
-)
-def test_a_full_table_starts_at_the_scale_it_is_asked_for(start: TableStart, deviation: float):
-    weight = FullEmbedding(2000, 64, start=start, generator=seeded(0)).weight.data
-    assert float(weight.std()) == pytest.approx(deviation, rel=0.01)
-    assert (float(weight.abs().max()) <= 0.054) == (start == "xavier")
-
-
-def test_an_unknown_start_of_a_full_table_is_refused():
-    with pytest.raises(ConfigError, match="unknown start 'zeros'; choose normal or xavier"):
-        FullEmbedding(4, 2, start="zeros")  # type: ignore[arg-type]
 
 
 class TestDense(EmbeddingContract):

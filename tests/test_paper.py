@@ -665,7 +665,10 @@ def test_what_was_tried_and_refused_is_not_called_missing(tmp_path: Path):
         (tmp_path / dataset).mkdir()
         text = json.dumps({"found": [], "missing": [cell]})
         (tmp_path / dataset / "other-data-runs.json").write_text(text)
-    assert "| QR, shuffled ids   | not possible | missing |       missing |" in summary(tmp_path)
+    page = summary(tmp_path)
+    assert "| QR, shuffled ids   | not possible | missing |       missing |" in page
+    assert "[complete; 1 not possible](../results/ml-1m/other-data.md)" in page
+    assert "[0 of 1 cells](../results/lastfm/other-data.md)" in page
 
 
 def test_stalls_of_several_seeds_are_one_mean(tmp_path: Path):
@@ -674,6 +677,18 @@ def test_stalls_of_several_seeds_are_one_mean(tmp_path: Path):
     (tmp_path / "gowalla").mkdir()
     (tmp_path / "gowalla" / "table3.json").write_text(json.dumps(rows))
     assert "projection: default, mlp, 99%: 95.00%." in "\n".join(findings(Measured(tmp_path)))
+
+
+def test_sensitivities_are_told_by_value_with_the_spread_of_seeds(tmp_path: Path):
+    values = [(4000, 0.03, "mlp"), (4000, 0.05, "mlp"), (5000, 0.06, "mlp")]
+    rows = [{"value": value, "ndcg10": score, "backbone": name} for value, score, name in values]
+    (tmp_path / "gowalla").mkdir()
+    (tmp_path / "gowalla" / "fig-buckets.json").write_text(json.dumps(rows))
+    [*_, found] = findings(Measured(tmp_path))
+    # Two scores that lie .02 apart deviate by .02/√2 = .0141.
+    told = "here: lightgcn, missing; mlp, 4000: 0.0400 ± 0.0141, 5000: 0.0600."
+    assert f"The paper says that more buckets are not always better; {told}" in found
+    assert "LightGCN is more sensitive to gamma than the MLP; here: missing." in found
 
 
 def test_earlier_figures_stand_in_until_a_recipe_has_its_own(tmp_path: Path):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from cerp.embeddings.base import Embedding
 from cerp.embeddings.dhe import DeepHashEmbedding
-from cerp.embeddings.full import FullEmbedding, TableStart
+from cerp.embeddings.full import FullEmbedding
 from cerp.embeddings.hashed import HashedEmbedding
 from cerp.embeddings.qr import QuotientRemainderEmbedding
 from cerp.embeddings.ud import UniformEmbedding
@@ -17,18 +17,12 @@ GIVEN_BY_THE_RUN = {"generator", "padding_idx", "positions"}
 
 
 class Full(Method):
-    """No compression: the table that budgets are shares of; ``start``: normal or xavier."""
-
-    def __init__(self, start: TableStart = "normal") -> None:
-        self.start = start
+    """No compression: the table that budgets are shares of."""
 
     def embedding(self, context: Context, limit: int, found: Found) -> Embedding:
         """All N x d values."""
         return FullEmbedding(
-            context.splits.num_entities,
-            context.config.dim,
-            start=self.start,
-            generator=context.generator(),
+            context.splits.num_entities, context.config.dim, generator=context.generator()
         )
 
 

@@ -53,9 +53,12 @@ class Measured:
         record = self.read(dataset, f"{recipe}-runs.json")
         if record is None:
             return MISSING
-        found, missing = len(record["found"]), len(record["missing"])
+        found, reasons = len(record["found"]), [cell["why"] for cell in record["missing"]]
         link = f"../results/{dataset}/{recipe}.md"
-        state = f"{found} of {found + missing} cells" if missing else "complete"
+        if NOT_RUN in reasons:
+            state = f"{found} of {found + len(reasons)} cells"
+        else:
+            state = f"complete; {len(reasons)} {REFUSED}" if reasons else "complete"
         return f"[{state}]({link})"
 
 
