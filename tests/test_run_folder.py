@@ -125,7 +125,7 @@ def test_a_configuration_that_no_run_wrote_is_refused(tmp_path: Path):
 
 def test_seconds_are_those_of_search_and_training_together(monkeypatch: pytest.MonkeyPatch):
     # A clock that is a second later whenever it is looked at: twice by either stage.
-    monkeypatch.setattr("cerp.fitting.time", SimpleNamespace(monotonic=count().__next__))
+    monkeypatch.setattr("cerp.run.time", SimpleNamespace(monotonic=count().__next__))
     [model] = fit_all(splits(), CONFIG, RunOptions(quiet=True))
     assert model.facts["seconds"] == 1 + 1
 
