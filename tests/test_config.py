@@ -34,6 +34,12 @@ def test_budgets_lose_the_blanks_around_them():
     [
         ({"budgets": ["90%", " 90%"]}, r"'90%' is given more than once; .* \(--budget\) once"),
         ({"buckets": 0}, "buckets must be above zero, got 0"),
+        ({"train": {"clip_norm": 0}}, "clip_norm must be above zero, got 0"),
+        ({"train": {"validation_users": 0}}, "validation_users must be above zero, got 0"),
+        ({"train": {"weight_decay": -0.1}}, "weight_decay must not be negative, got -0.1"),
+        ({"prune": {"clip_norm": -1}}, "clip_norm must be above zero, got -1"),
+        ({"prune": {"weight_decay": float("nan")}}, "weight_decay must not be negative, got nan"),
+        ({"prune": {"threshold_learning_rate": 0}}, "threshold_learning_rate must be above zero"),
         ({"train": 5}, r"config\.train is 5; it must be a table of entries"),
         ({"dim": "wide"}, "an entry of config has a value of the wrong kind"),
     ],

@@ -70,6 +70,17 @@ def test_training_clips_gradients_to_the_norm_it_is_given():
     assert float(two_steps(clip_norm=1e-12).max()) < 1e-3 * float(two_steps().min())
 
 
+def test_pruning_clips_gradients_to_the_norm_it_is_given():
+    def moved(clip_norm: float | None) -> float:
+        embedding = PrunableTable(3, 4, generator=torch.Generator().manual_seed(0))
+        first = embedding.weight.detach().clone()
+        config = PruneConfig(mode="magnitude", epochs=2, negatives=1, clip_norm=clip_norm)
+        prune(mf(embedding, LONE_PAIR), LONE_PAIR, config, [6], seed=0, options=QUIET)
+        return float((embedding.weight.detach() - first).abs().max())
+
+    assert moved(1e-12) < 1e-3 * moved(None)
+
+
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("stage", ["train", "prune"])
 def test_both_stages_compute_in_the_precision_they_are_given(stage: str, precision: Any):

@@ -59,8 +59,17 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         _check_positive(
-            self, "epochs", "batch_size", "negatives", "learning_rate", "evaluate_every", "patience"
+            self,
+            "epochs",
+            "batch_size",
+            "negatives",
+            "learning_rate",
+            "clip_norm",
+            "evaluate_every",
+            "patience",
+            "validation_users",
         )
+        _check_weight_decay(self.weight_decay)
         _check_choice(self, "optimizer", Optimizer)
         _check_choice(self, "schedule", Schedule)
         _check_choice(self, "precision", Precision)
@@ -89,6 +98,8 @@ class PruneConfig:
     optimizer: Optimizer = "adam"
     learning_rate: float = 2e-3
     weight_decay: float = 0.0
+    clip_norm: float | None = None
+    """As in `TrainConfig`; thresholds count too."""
     threshold_learning_rate: float = 1e-2
     """``scheduled`` alone; ``free`` derives it from ``epochs``."""
     threshold_start: ThresholdStart = "ones"
@@ -110,8 +121,17 @@ class PruneConfig:
 
     def __post_init__(self) -> None:
         _check_positive(
-            self, "epochs", "max_epochs", "batch_size", "negatives", "learning_rate", "temperature"
+            self,
+            "epochs",
+            "max_epochs",
+            "batch_size",
+            "negatives",
+            "learning_rate",
+            "clip_norm",
+            "threshold_learning_rate",
+            "temperature",
         )
+        _check_weight_decay(self.weight_decay)
         _check_choice(self, "mode", PruneMode)
         _check_choice(self, "optimizer", Optimizer)
         _check_choice(self, "threshold_start", ThresholdStart)
@@ -267,6 +287,11 @@ def _check_positive(config: Any, *names: str) -> None:
         value = getattr(config, name)
         if value is not None and not value > 0:
             raise ConfigError(f"{name} must be above zero, got {value}")
+
+
+def _check_weight_decay(value: float) -> None:
+    if not value >= 0:
+        raise ConfigError(f"weight_decay must not be negative, got {value}")
 
 
 def _check_choice(config: Any, name: str, choices: Any) -> None:

@@ -107,6 +107,7 @@ def prune(
         epochs=config.max_epochs if config.mode == "free" else config.epochs,
         hooks=hooks,
         label="prune",
+        clip_norm=config.clip_norm,
         precision=config.precision,
         checkpointing=checkpointing,
         quiet=options.quiet,

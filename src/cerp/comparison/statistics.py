@@ -41,6 +41,11 @@ def over_seeds(judged: Sequence[Metrics]) -> Metrics:
 def mark(mine: Metrics, other: Metrics) -> Mark:
     """Whether NDCG@10 is better, worse, or not clearly different (95%)."""
     found = paired_bootstrap(mine, other, samples=DRAWS)
-    if not found.is_clear:
+    return verdict(found.low, found.high)
+
+
+def verdict(low: float, high: float) -> Mark:
+    """What an interval of a difference says."""
+    if low <= 0 <= high:
         return "not clear"
-    return "better" if found.mean > 0 else "worse"
+    return "better" if low > 0 else "worse"

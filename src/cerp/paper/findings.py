@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from statistics import mean
 from typing import Any
 
-from cerp.comparison.statistics import spread
+from cerp.comparison.statistics import spread, verdict
 from cerp.paper.measured import MISSING, Measured
+from cerp.paper.method_table import NO_RIVALS
 from cerp.paper.published import Row, published_rows
 
 BUDGETS, BACKBONES = (90, 95, 99), ("lightgcn", "mlp")
@@ -20,8 +21,6 @@ CERP = {
 }
 """The rows of CERP, by the names that the page gives them."""
 GOWALLA = {"dataset": "gowalla"}
-NO_RIVALS = ("cerp-", "full-", "popularity")
-"""How the names of what is no rival under a budget begin."""
 
 
 def findings(measured: Measured) -> list[str]:
@@ -61,7 +60,7 @@ def _bar(start: str, measured: Measured, recipe: str, budgets: Sequence[str]) ->
                 interval
                 for interval in record["intervals"]
                 if (interval["backbone"], interval["budget"]) == (backbone, budget)
-                and not interval["against"].startswith(NO_RIVALS)
+                and _method(interval) not in NO_RIVALS
             ]
             told.append(f"{backbone} at {budget}: {_standing(rivals)}")
     return (
@@ -74,15 +73,16 @@ def _standing(rivals: Sequence[dict[str, Any]]) -> str:
     """Against how many intervals exclude zero, and the names of the others."""
     if not rivals:
         return MISSING
-    unclear = [rival for rival in rivals if rival["low"] <= 0]
+    marks = [(_method(rival), verdict(rival["low"], rival["high"])) for rival in rivals]
+    unclear = [f"{name} ({mark})" for name, mark in marks if mark != "better"]
     state = f"clearly better than {len(rivals) - len(unclear)} of {len(rivals)}"
     if not unclear:
         return state
-    names = ", ".join(
-        f"{rival['against'].split('-')[0]} ({'worse' if rival['high'] < 0 else 'not clear'})"
-        for rival in unclear
-    )
-    return f"{state}, not than {names}"
+    return f"{state}, not than {', '.join(unclear)}"
+
+
+def _method(interval: dict[str, Any]) -> str:
+    return str(interval["against"].split("-")[0])
 
 
 def _above_the_paper(measured: Measured) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from cerp.candidates import FULL
 from cerp.comparison.results import Result
+from cerp.comparison.statistics import Mark, verdict
 from cerp.data.splits import PARTS, Splits
 from cerp.errors import DataError
 from cerp.files import write_json
@@ -67,11 +68,9 @@ class Interval:
     high: float
 
     @property
-    def mark(self) -> str:
+    def mark(self) -> Mark:
         """Whether CERP is better, worse, or not clearly different (95%)."""
-        if self.low <= 0 <= self.high:
-            return "not clear"
-        return "better" if self.low > 0 else "worse"
+        return verdict(self.low, self.high)
 
 
 @dataclass(frozen=True)
