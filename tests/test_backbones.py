@@ -153,6 +153,13 @@ def test_mlp_widths_halve_from_twice_the_reference_dimension_whatever_the_embedd
     assert shapes == [(128, 2 * DIM), (64, 128), (32, 64), (1, 32)]
 
 
+def test_networks_are_as_wide_as_for_the_full_dimension():
+    tower = backbones.create("mlp", TRAIN, embedding_dim=3, reference_dim=16)
+    assert tuple(next(tower.parameters()).shape) == (16, 6)
+    plain = backbones.create("mf", TRAIN, embedding_dim=3, reference_dim=16)
+    assert not list(plain.parameters())
+
+
 def test_mlp_ranks_alike_in_blocks_of_any_size(monkeypatch: pytest.MonkeyPatch):
     scorer, users = create("mlp").scorer(full_table()), np.arange(3, dtype=np.int32)
     whole = scorer.score_all(users)

@@ -311,6 +311,19 @@ def test_folders_of_other_data_or_settings_do_not_merge(tmp_path: Path, differen
         mine.merge(other)
 
 
+def test_a_folder_of_refused_cells_alone_merges_too(tmp_path: Path):
+    refused, mine = Results(tmp_path / "refused"), Results(tmp_path / "mine")
+    refused.add([replace(made_up(tmp_path, "ud", [0.5]), error="too small")])
+    mine.merge(refused)
+    assert [one.error for one in Results(mine.folder).all] == ["too small"]
+
+
+def test_dimensions_that_differ_are_not_compared():
+    narrow = {("ud", "mf"): {"dim": 8}}
+    with pytest.raises(ConfigError, match=r"the same dimension.*ud has 8, qr has 128"):
+        plan(["ud", "qr"], ["mf"], ["90%"], 1, tuned=narrow)
+
+
 def test_an_empty_folder_has_nothing_to_merge(tmp_path: Path):
     with pytest.raises(DataError, match=r"holds no results \(no results.jsonl\)"):
         Results(tmp_path / "mine").merge(Results(tmp_path / "empty"))

@@ -34,6 +34,8 @@ def test_budgets_lose_the_blanks_around_them():
     [
         ({"budgets": ["90%", " 90%"]}, r"'90%' is given more than once; .* \(--budget\) once"),
         ({"buckets": 0}, "buckets must be above zero, got 0"),
+        ({"dim": 16.5}, r"dim must be a whole number, got 16\.5"),
+        ({"train": {"epochs": 2.5}}, r"epochs must be a whole number, got 2\.5"),
         ({"train": {"clip_norm": 0}}, "clip_norm must be above zero, got 0"),
         ({"train": {"validation_users": 0}}, "validation_users must be above zero, got 0"),
         ({"train": {"weight_decay": -0.1}}, "weight_decay must not be negative, got -0.1"),

@@ -106,12 +106,13 @@ def _rooms(
     if found:
         return found
     file, embedding = min(smallest_files)
-    if size.embedding is not None and embedding > size.embedding:
+    if size.file is not None and file > size.file:
         raise ConfigError(
-            f"an embedding of {size.embedding:,} bytes is too small here: the smallest possible "
-            f"takes {embedding:,}"
+            f"a file of {size.file:,} bytes is too small here: the smallest possible takes "
+            f"{file:,}, of which {file - embedding:,} are graph or seen items, backbone, ids and "
+            "header"
         )
     raise ConfigError(
-        f"a file of {size.file:,} bytes is too small here: the smallest possible takes {file:,}, "
-        f"of which {file - embedding:,} are graph or seen items, backbone, ids and header"
+        f"an embedding of {size.embedding:,} bytes is too small here: the smallest possible "
+        f"takes {embedding:,}"
     )

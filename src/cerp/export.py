@@ -9,7 +9,7 @@ from cerp.artifact import VALUES_CODECS, Encoding, ValuesCodec, decode
 from cerp.errors import ConfigError
 from cerp.evaluation import evaluate
 from cerp.fitted import FittedModel
-from cerp.shipping import Graph, SizeLimit, scorer_of
+from cerp.shipping import BITS, Graph, SizeLimit, scorer_of
 from cerp.stages import score_memory
 
 
@@ -48,13 +48,22 @@ def every_encoding(
 def best_written(
     written: list[Written], graph: Graph, values: ValuesCodec | None = None
 ) -> Written:
-    """The best on validation, and the smaller of equals; of one precision if that is given."""
+    """The best on validation, and the smaller of equals; of one precision if that is given.
+
+    Without a validation part, after a refit, it is the finest that could be written.
+    """
     wanted = [entry for entry in written if entry.graph == graph and values in (None, entry.values)]
     fitting = [entry for entry in wanted if entry.data is not None]
     if not fitting:
         reasons = "; ".join(dict.fromkeys(entry.why_not for entry in wanted if entry.why_not))
         raise ConfigError(f"this model cannot be written so: {reasons}")
-    return max(fitting, key=lambda entry: (entry.ndcg or 0.0, -len(entry.data or b"")))
+    return max(fitting, key=_worth)
+
+
+def _worth(entry: Written) -> tuple[float, int]:
+    if entry.ndcg is None:
+        return 0.0, BITS[entry.values]
+    return entry.ndcg, -len(entry.data or b"")
 
 
 def _written(

@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from cerp._version import __version__
 from cerp.artifact import Encoding, decode
 from cerp.config import Config
 from cerp.data.ids import Id
@@ -17,13 +16,7 @@ from cerp.evaluation import Metrics
 from cerp.files import write_bytes
 from cerp.recommender import Recommender
 from cerp.runtime import Recommendation, Runtime
-from cerp.shipping import Graph, SizeLimit, ship, within
-
-CONVENTIONS_IN_BRIEF = (
-    "full ranking; training items masked (at test time validation items too); items unseen in "
-    "training kept; ties by item order; NDCG's ideal cut at min(k, |truth|)"
-)
-"""What a file says of how its figures came about; `cerp.evaluation.CONVENTIONS` says it all."""
+from cerp.shipping import Graph, SizeLimit, file_facts, ship, within
 
 
 @dataclass(eq=False)
@@ -43,6 +36,8 @@ class FittedModel:
     """``metrics["test"]["ndcg@10"]``: valid and test, where they may be looked at."""
     encoding: Encoding = field(default_factory=Encoding)
     """How the model is written to a file, unless `save` is told otherwise."""
+    size: SizeLimit = field(default_factory=SizeLimit)
+    """How many bytes it may take, in its own encoding."""
     judged: dict[str, Metrics] = field(default_factory=dict, repr=False)
     """The metrics with per-user values; empty for a model that was read from a run."""
 
@@ -58,16 +53,17 @@ class FittedModel:
         limit: SizeLimit | None = None,
         titles: list[str] | None = None,
     ) -> bytes:
-        """The model file, in the model's own encoding or another one."""
+        """The model file: as the run wrote it, in its limit; or in another encoding or limit."""
         shipped = ship(
             self.recommender,
             self.splits,
             self.config.backbone,
             graph=graph,
-            facts=self._file_facts(),
+            facts=file_facts(self.config, self.splits, self.budget, self.limit, self.metrics),
             titles=titles,
         )
-        return within(shipped, encoding or self.encoding, limit or SizeLimit())
+        own = self.size if encoding is None else SizeLimit()
+        return within(shipped, encoding or self.encoding, limit or own)
 
     def save(self, path: str | Path, encoding: Encoding | None = None, **options: Any) -> int:
         """Write the model file; the bytes it takes. Options are those of `file`.
@@ -94,21 +90,3 @@ class FittedModel:
         except ConfigError:
             return "tables" if self.config.backbone == "lightgcn" else "edges"
         return "edges"
-
-    def _file_facts(self) -> dict[str, Any]:
-        config = self.config
-        return {
-            "method": config.method,
-            "budget": self.budget,
-            "limit": self.limit,
-            "hash": config.hash,
-            "ordering": config.ordering,
-            "seed": config.seed,
-            "fingerprint": self.splits.fingerprint,
-            "library": __version__,
-            "conventions": CONVENTIONS_IN_BRIEF,
-            "metrics": {
-                part: {name: found[name] for name in ("ndcg@10", "recall@10")}
-                for part, found in self.metrics.items()
-            },
-        }

@@ -13,7 +13,7 @@ from typing import Any
 from cerp.config import Config, RunOptions
 from cerp.data.splits import Splits
 from cerp.distributed import rank
-from cerp.errors import DataError
+from cerp.errors import ConfigError, DataError
 from cerp.files import write_json
 from cerp.fitted import FittedModel
 from cerp.methods.base import CHECKPOINT
@@ -40,6 +40,7 @@ def fit(
     bytes of the embedding (``"400KB"``); ``max_file_size`` (``"2MB"``) limits the
     whole model file, alone or beside a budget. ``config`` gives everything that
     the other arguments leave open; without it, the default preset does (LightGCN, CERP, seed 0).
+    A size alone is the only limit, unless ``config`` has budgets of its own.
     With ``output``, a folder, the run can be resumed by the same call.
     """
     given: dict[str, Any] = {
@@ -50,10 +51,15 @@ def fit(
     }
     if budget is not None:
         given["budgets"] = (str(budget),)
-    elif config is None and max_file_size is not None:
+    elif max_file_size is not None and (config is None or config.budgets == Config.budgets):
         given["budgets"] = (max_file_size,)
     base = config or preset("default", backbone or "lightgcn", method or "cerp")
     chosen = replace(base, **{name: value for name, value in given.items() if value is not None})
+    if len(chosen.budgets) > 1:
+        raise ConfigError(
+            f"fit gives one model, and the configuration has {len(chosen.budgets)} budgets; give "
+            "one as budget, or call cerp.fitting.fit_all for a model of each"
+        )
     folder = None if output is None else Path(output)
     options = RunOptions(device=device, folder=folder, resume=True)
     return fit_all(splits, chosen, options)[0]

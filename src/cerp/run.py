@@ -148,9 +148,10 @@ class Run:
             _facts(recommender.embedding, best, found, time.monotonic() - started),
             {part: metrics.summary() for part, metrics in judged.items()},
             best.candidate.encoding,
+            best.candidate.size,
             judged,
         )
-        model.facts |= self._file_facts(model, best.candidate.size)
+        model.facts |= self._file_facts(model)
         if path and rank() == 0:
             write_checkpoint(path, recommender.state_dict(), model.summary())
             for stage in (*(_stage(budget, entry) for entry in candidates), _refit_stage(budget)):
@@ -232,10 +233,10 @@ class Run:
         memory = score_memory(recommender.device)
         return evaluate(recommender.scorer(), splits, on=part, memory=memory)
 
-    def _file_facts(self, model: FittedModel, size: SizeLimit) -> dict[str, Any]:
+    def _file_facts(self, model: FittedModel) -> dict[str, Any]:
         """The model file's sizes; the file itself, where the run has a folder."""
         try:
-            data = model.file(limit=size)
+            data = model.file()
         except ConfigError as error:
             return {"why_no_file": str(error)}
         if self.folder and rank() == 0:
@@ -279,6 +280,7 @@ class Run:
             facts,
             metrics,
             chosen.encoding,
+            chosen.size,
         )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from cerp._version import __version__
 from cerp.artifact import (
     ComposedEmbedding,
     Encoding,
@@ -32,6 +33,7 @@ from cerp.artifact import (
 from cerp.artifact.model import BackboneName
 from cerp.backbones import Backbone, LightGCN, TorchScorer
 from cerp.backbones.base import DotScorer
+from cerp.config import Config
 from cerp.data.ids import Int32Array
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
@@ -40,8 +42,15 @@ from cerp.recommender import Recommender
 
 Graph = Literal["edges", "tables"]
 BITS: dict[ValuesCodec, int] = {"fp32": 32, "fp16": 16, "int8": 8, "int4": 4}
-FACTS_BYTES = 1200
-"""Room for what a file says of its model: settings and figures."""
+HEADER_SLACK = 128
+"""The header's offsets have more digits in one file than in another."""
+LONGEST_NUMBER = 1.2345678901234567e-05
+"""No figure between 0 and 1 takes more characters."""
+CONVENTIONS_IN_BRIEF = (
+    "full ranking; training items masked (at test time validation items too); items unseen in "
+    "training kept; ties by item order; NDCG's ideal cut at min(k, |truth|)"
+)
+"""What a file says of how its figures came about; `cerp.evaluation.CONVENTIONS` says it all."""
 
 
 @dataclass(frozen=True)
@@ -160,16 +169,55 @@ def within(model: ShippedModel, encoding: Encoding, limit: SizeLimit) -> bytes:
 def bytes_beside_embedding(
     method: Method, context: Context, limit: int, encodings: Sequence[Encoding]
 ) -> list[int]:
-    """What a model file takes for all but its embedding: graph, backbone, ids and header.
+    """What a model file takes at most for all but its embedding: graph, backbone, ids and header.
 
-    For each encoding, with an untrained embedding of ``limit`` values in it.
+    For each encoding, with an untrained embedding of ``limit`` values in it, and
+    with the interactions that the model is trained on in the end.
     """
-    context = context.with_limits(limit)
-    name, backbone = context.config.backbone, context.backbone(context.config.dim)
-    sketch = method.sketch(context, limit)
-    model = _assembled(context.splits, name, backbone, sketch, context.positions, {})
+    config = context.config
+    splits = context.splits.refit(config.refit) if config.refit else context.splits
+    context = replace(context, splits=splits)
+    figures = dict.fromkeys(("ndcg@10", "recall@10"), LONGEST_NUMBER)
+    facts = file_facts(
+        config,
+        splits,
+        max(config.budgets, key=len),
+        splits.num_entities * config.dim,
+        dict.fromkeys(("valid", "test"), figures),
+    )
+    sketch = method.sketch(context.with_limits(limit), limit)
+    if sketch.dim < config.dim:  # a network on longer vectors is larger: the longest count
+        full = splits.num_entities * config.dim
+        sketch = method.sketch(context.with_limits(full), full)
+    backbone = context.backbone(sketch.dim)
+    model = _assembled(splits, config.backbone, backbone, sketch, context.positions, facts)
     files = [encode(model, encoding, is_random=True) for encoding in encodings]
-    return [len(data) - embedding_bytes(section_bytes(data)) + FACTS_BYTES for data in files]
+    return [len(data) - embedding_bytes(section_bytes(data)) + HEADER_SLACK for data in files]
+
+
+def file_facts(
+    config: Config,
+    splits: Splits,
+    budget: str,
+    limit: int,
+    metrics: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """What a file says of its model: settings and figures."""
+    return {
+        "method": config.method,
+        "budget": budget,
+        "limit": limit,
+        "hash": config.hash,
+        "ordering": config.ordering,
+        "seed": config.seed,
+        "fingerprint": splits.fingerprint,
+        "library": __version__,
+        "conventions": CONVENTIONS_IN_BRIEF,
+        "metrics": {
+            part: {name: found[name] for name in ("ndcg@10", "recall@10")}
+            for part, found in metrics.items()
+        },
+    }
 
 
 def stored_mask(table: Table) -> npt.NDArray[np.bool_]:

@@ -158,9 +158,16 @@ def create(
     *,
     embedding_dim: int,
     generator: torch.Generator | None = None,
+    reference_dim: int | None = None,
     **options: Any,
 ) -> Backbone:
-    """A fresh backbone by name; ``options`` are its own, such as ``layers=3``."""
+    """A fresh backbone by name; ``options`` are its own, such as ``layers=3``.
+
+    ``reference_dim`` is for backbones with networks: those of vectors that are shorter
+    than it, as a method may have them, are as wide as if they had this dimension.
+    """
+    if reference_dim is not None and "reference_dim" in _own_options(name):
+        options.setdefault("reference_dim", reference_dim)
     check(name, options)
     return _REGISTRY[name](train, embedding_dim=embedding_dim, generator=generator, **options)
 
@@ -169,11 +176,16 @@ def check(name: str, options: Mapping[str, Any]) -> None:
     """Refuse a backbone that is not there, or options that it does not have."""
     if name not in _REGISTRY:
         raise ConfigError(f"unknown backbone {name!r}; there are: {', '.join(names())}")
-    own = inspect.signature(_REGISTRY[name]).parameters.keys() - _COMMON
+    own = _own_options(name)
     for option in options:
         if option not in own:
             known = ", ".join(sorted(own)) or "none"
             raise ConfigError(f"backbone {name!r} has no option {option!r}; its options: {known}")
+
+
+def _own_options(name: str) -> set[str]:
+    known = _REGISTRY.get(name)
+    return set() if known is None else inspect.signature(known).parameters.keys() - _COMMON
 
 
 _COMMON = inspect.signature(Backbone).parameters.keys()

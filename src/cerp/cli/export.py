@@ -33,7 +33,7 @@ def export(
     values: Annotated[
         Values | None,
         typer.Option(
-            help="Precision of the values.  [default: fp32; under a limit the best that fits]"
+            help="Precision of the values.  [default: the run's; under a limit the best that fits]"
         ),
     ] = None,
     graph: Annotated[
@@ -61,8 +61,10 @@ def export(
 ) -> None:
     """Write a model file, after judging every encoding on the validation part.
 
-    Without a limit the values stay fp32 unless --values says otherwise; under a
-    limit the encoding with the best validation NDCG@10 of those that fit is written.
+    Without a limit the values have the precision of the run (fp32, unless it had a
+    limit in bytes) or that of --values. Under a limit the encoding with the best
+    validation NDCG@10 of those that fit is written; after a refit, which leaves
+    nothing to judge by, the finest that fits.
 
     \b
     Examples:
@@ -83,7 +85,9 @@ def export(
     names = None if titles is None else read_titles(titles, model.splits.items)
     tried = every_encoding(model, graph=graph, limit=limit, seen=seen, ids=ids, titles=names)
     is_limited = limit != SizeLimit()
-    best = best_written(tried, graph or "edges", values or (None if is_limited else "fp32"))
+    best = best_written(
+        tried, graph or "edges", values or (None if is_limited else model.encoding.values)
+    )
     assert best.data is not None
     write_bytes(output, best.data)
     if as_json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, Literal
 
 import typer
@@ -149,13 +150,16 @@ def train(
         print_json({"models": [model.summary() for model in models]})
         return
     _print_models([model.summary() for model in models])
+    for model in models:
+        if why := model.facts.get("why_no_file"):
+            print_note("no file", f"{model.budget}: {why}")
     if output is None:
         print_note("not saved", "-o RUN would keep the model, its file and its curves")
     if output:
         print_note("saved", str(output))
         files = [f"model-{model.budget}.cerp" for model in models if "file_bytes" in model.facts]
         if files:
-            print_note("serve", f"cerp serve {output / files[-1]}")
+            print_note("serve", f"cerp serve {quote(str(output / files[-1]))}")
 
 
 def _overridden(config: Any, **given: Any) -> Any:

@@ -104,8 +104,14 @@ def plan(
                 over = tuple(entries for entries in (found, settings) if entries)
                 own = (FULL,) if VARIANTS[name].method == FULL else tuple(dict.fromkeys(budgets))
                 jobs.append(Job(name, backbone, seed, own, over, found is not None))
-    for job in jobs:
-        _ = job.config  # refuses settings that cannot be, before anything is trained
+    # Settings that cannot be are refused here, before anything is trained.
+    dims = {job.config.dim: job.method for job in jobs if job.config is not None}
+    if len(dims) > 1:
+        told = ", ".join(f"{method} has {dim}" for dim, method in dims.items())
+        raise ConfigError(
+            f"vectors of one comparison must have the same dimension, or budgets in percent mean "
+            f"different things: {told}. Give --dim, or settings that were found for the same one"
+        )
     return jobs
 
 

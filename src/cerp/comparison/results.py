@@ -125,6 +125,7 @@ class Results:
             self._check(result, source)
             self._by_cell[result.cell] = result
         if new:
+            make_folder(self.folder)
             write_lines(self.path, self._by_cell.values())
 
     def merge(self, other: Results) -> None:

@@ -138,9 +138,11 @@ class Embedding(nn.Module, ABC):
 
     @torch.no_grad()
     def load_composed(self, embedding: ComposedEmbedding) -> None:
-        """Take over the values of `composed`, as a model file may have rounded them."""
+        """Take over `composed` as a model file has it, with values rounded or left out."""
         for entry, table in zip(self.stored().tables, embedding.tables, strict=True):
             entry.weight.copy_(torch.from_numpy(np.array(table.weight)))
+            if entry.mask is not None and table.mask is not None:
+                entry.mask.copy_(torch.from_numpy(np.array(table.mask)))
 
     def penalty(self, ids: Tensor, temperature: float = 100.0) -> Tensor:
         """What pruning adds to the loss for a batch of ids: 0 where nothing is being pruned."""

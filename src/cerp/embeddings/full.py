@@ -49,8 +49,8 @@ class FullEmbedding(Embedding):
 
     @property
     def nnz(self) -> int:
-        """How many non-zero values are stored."""
-        return int(torch.count_nonzero(self.weight))
+        """All values of the table: they are stored, zero or not."""
+        return self.weight.numel()
 
     def stored(self) -> Stored:
         """The table."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from cerp.budget import Budget
 from cerp.config import ThresholdStart
-from cerp.embeddings.base import Embedding
+from cerp.embeddings.base import Cost, Embedding
 from cerp.errors import ConfigError, DataError
 from cerp.pruning import margin, soft_threshold, top_mask
 from cerp.thresholds import initial_threshold
@@ -89,6 +89,11 @@ class PrunableEmbedding(Embedding):
     def nnz(self) -> int:
         """Non-zero values, as lookups see them."""
         return int(torch.count_nonzero(self.effective_weight()))
+
+    def cost(self) -> Cost:
+        """The entries that survive; a file stores them all, also those that it rounds to zero."""
+        kept = self.nnz if self.mask is None else int(self.mask.sum())
+        return Cost(kept, kept)
 
     @torch.no_grad()
     def mask_for(self, budget: Budget | str | int) -> Tensor:

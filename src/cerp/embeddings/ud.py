@@ -36,8 +36,3 @@ class UniformEmbedding(FullEmbedding):
                 f"entity the smallest possible budget is {num_embeddings:,}"
             )
         return cls(num_embeddings, width, padding_idx, generator=generator)
-
-    @property
-    def nnz(self) -> int:
-        """All values of the table: they are stored, zero or not."""
-        return self.weight.numel()

@@ -71,7 +71,7 @@ class Context:
             self.splits.train,
             embedding_dim=embedding_dim,
             generator=torch.Generator().manual_seed(self.config.seed + 1),
-            **self.config.backbone_options,
+            **{"reference_dim": self.config.dim, **self.config.backbone_options},
         )
 
     def recommender(self, embedding: Embedding) -> Recommender:

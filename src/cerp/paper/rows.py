@@ -38,12 +38,12 @@ def target_sparsity(entry: Found) -> float:
 
 
 def accounting(entry: Found) -> str:
-    """What ``nnz`` counts; ``honest``: every stored value; ``paper``: what the paper counts.
+    """What is counted; ``honest``: every stored value; ``paper``: what the paper counts.
 
     DHE's hash codes count in the paper, though its network is all there is to store; AutoEmb's
     and ESAPN's controllers do not.
     """
-    counted, stored = entry.result.nnz, entry.result.stored_count
+    counted, stored = entry.result.paper_count, entry.result.stored_count
     return "honest" if counted == stored else "paper"
 
 
