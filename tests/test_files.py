@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from cerp.data.synthetic import synthetic
-from cerp.errors import ConfigError
+from cerp.errors import ConfigError, OutputError
 from cerp.files import make_folder, refuse_unwritable, write_text
 
 
@@ -53,3 +54,48 @@ def test_a_folder_is_made_with_those_above_it_and_may_be_there():
 def test_a_split_below_a_file_is_refused():
     with pytest.raises(ConfigError, match="cannot write afile/x: afile is not a folder"):
         synthetic(20, 10, 100).split().save("afile/x")
+
+
+def test_two_writers_of_one_path_do_not_touch_each_others_bytes(monkeypatch):
+    def write_as_another_process(_: int) -> None:
+        monkeypatch.undo()
+        write_text(target, "theirs")
+        assert target.read_text() == "theirs"
+
+    target = Path("new").absolute()
+    monkeypatch.setattr("os.fsync", write_as_another_process)
+    write_text(target, "mine")
+    assert target.read_text() == "mine"
+    assert not list(target.parent.glob(".*"))
+
+
+def test_a_writer_that_fails_leaves_what_was_there(monkeypatch):
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    Path("afile").write_text("before")
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OutputError, match="what was there before is intact"):
+        write_text(Path("afile"), "after")
+    assert Path("afile").read_text() == "before"
+    assert not list(Path().glob(".*"))
+
+
+def test_a_new_file_has_the_permissions_that_the_umask_leaves():
+    before = os.umask(0o027)
+    try:
+        write_text(Path("new"), "text")
+    finally:
+        os.umask(before)
+    assert Path("new").stat().st_mode & 0o777 == 0o640
+
+
+def test_what_a_killed_writer_left_goes_with_a_later_write_of_the_same_file():
+    names = (".new.00000000.writing", ".new.11111111.writing", ".new.csv.00000000.writing")
+    for name in names:
+        Path(name).touch()
+    for name in (names[0], names[2]):
+        os.utime(name, (0, 0))
+    write_text(Path("new"), "text")
+    # Those that stay: of a writer that may still be at work, and of another file.
+    assert {path.name for path in Path().glob(".*")} == set(names[1:])

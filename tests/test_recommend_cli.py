@@ -17,7 +17,7 @@ from cerp.cli import app
 from cerp.data.formats.tables import Database
 from cerp.data.ids import Ids
 from cerp.errors import ConfigError, DataError
-from cerp.runtime import tables
+from cerp.runtime import Runtime, tables
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_a_table_of_users_becomes_a_table_of_lists(file, tmp_path: Path, monkeyp
     shown = run(
         file(), "--users", str(tmp_path / "users.csv"), "-o", str(output), "-k", "2", "--json"
     )
-    assert json.loads(shown) == {"output": str(output), "rows": 4}
+    assert json.loads(shown) == {"output": str(output), "rows": 4, "skipped_users": 0}
     with output.open(newline="") as opened:
         assert list(csv.DictReader(opened)) == EXPECTED
 
@@ -127,6 +127,9 @@ def test_tables_can_be_parquet(file, tmp_path: Path):
     ]
 
 
+ARABIC_SEVEN = "\N{ARABIC-INDIC DIGIT SEVEN}"
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -134,6 +137,10 @@ def test_tables_can_be_parquet(file, tmp_path: Path):
         (["--user", "7", "--liked", "10"], ConfigError, "exactly one of"),
         (["--user", "7", "-o", "lists.csv"], ConfigError, "belong together"),
         (["--user", "9"], DataError, "unknown user 9"),
+        (["--user", "07"], DataError, "unknown user '07'"),
+        (["--user", ARABIC_SEVEN], DataError, f"unknown user '{ARABIC_SEVEN}'"),
+        (["--user", "7" * 5000], DataError, "unknown user '777"),
+        (["--liked", "010"], DataError, "unknown item '010'"),
         (["--user", "ann"], DataError, "ids here are integers; 'ann' is a str"),
         (["--users", "none.csv", "-o", "lists.csv"], DataError, "none.csv: no such file"),
         (["--users", "users.csv", "-o", "lists.txt"], ConfigError, ".csv or .parquet"),
@@ -141,8 +148,11 @@ def test_tables_can_be_parquet(file, tmp_path: Path):
         (
             ["--users", "unknown.csv", "-o", "lists.csv"],
             DataError,
-            "unknown.csv, line 3: unknown user 9; .* Remove the row",
+            "unknown.csv, line 3: unknown user 9, the first of 2; .* --skip-unknown",
         ),
+        (["--users", "users.csv", "-o", "users.csv"], ConfigError, "users.csv is the file that"),
+        (["--users", "users.csv", "-o", "./link.csv"], ConfigError, "link.csv is the file that"),
+        (["--user", "7", "--skip-unknown"], ConfigError, "--skip-unknown belongs to --users"),
         (["--users", "unknown.csv", "-o", "none/l.csv"], ConfigError, "there is no folder none"),
     ],
 )
@@ -151,10 +161,50 @@ def test_mistakes_are_named_and_leave_no_file(
 ):
     monkeypatch.chdir(tmp_path)
     Path("users.csv").write_text("ann,7\n")
-    Path("unknown.csv").write_text("user\n7\n9\n")
+    Path("unknown.csv").write_text("user\n7\n9\n07\n9\n")
+    Path("link.csv").symlink_to("users.csv")
     with pytest.raises(error, match=message):
         run(file(), *arguments)
-    assert {path.name for path in tmp_path.iterdir()} == {"users.csv", "unknown.csv", "model.cerp"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "link.csv",
+        "model.cerp",
+        "unknown.csv",
+        "users.csv",
+    }
+    assert Path("users.csv").read_text() == "ann,7\n"
+
+
+def test_unknown_users_are_found_before_any_list_is_made(file, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(tables, "CHUNK", 1)
+    monkeypatch.setattr(Runtime, "recommend_batch", lambda *_, **__: pytest.fail("a list"))
+    (tmp_path / "users.csv").write_text("user\n7\n8\n9\n")
+    with pytest.raises(DataError, match="line 4: unknown user 9;"):
+        run(file(), "--users", str(tmp_path / "users.csv"), "-o", str(tmp_path / "lists.csv"))
+
+
+def test_unknown_users_are_skipped_when_asked_for_and_counted(file, tmp_path: Path):
+    (tmp_path / "users.csv").write_text("user\n8\n9\nann\n7\n9\n")
+    output = tmp_path / "lists.csv"
+    asked = ("--users", str(tmp_path / "users.csv"), "-o", str(output), "-k", "2", "--skip-unknown")
+    assert json.loads(run(file(), *asked, "--json"))["skipped_users"] == 2
+    with output.open(newline="") as opened:
+        assert list(csv.DictReader(opened)) == EXPECTED
+    shown = CliRunner().invoke(app, ["recommend", file(), *asked]).stderr
+    assert "skipped: 2 of the users" in shown
+
+
+def test_two_commands_may_write_one_table(file, tmp_path: Path, monkeypatch):
+    def meanwhile(runtime: Runtime, *given, **options):
+        monkeypatch.undo()
+        run(path, "--users", str(tmp_path / "users.csv"), "-o", str(output), "-k", "1")
+        return runtime.recommend_batch(*given, **options)
+
+    path, output = file(), tmp_path / "lists.csv"
+    (tmp_path / "users.csv").write_text("user\n8\n7\n")
+    monkeypatch.setattr(Runtime, "recommend_batch", meanwhile)
+    run(path, "--users", str(tmp_path / "users.csv"), "-o", str(output), "-k", "2")
+    with output.open(newline="") as opened:
+        assert list(csv.DictReader(opened)) == EXPECTED
 
 
 def test_recommending_needs_neither_torch_nor_duckdb(file):

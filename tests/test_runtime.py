@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import sys
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -28,7 +29,7 @@ from cerp.recommender import Recommender
 from cerp.runtime import Runtime, recommending
 from cerp.runtime.folding import FoldIn
 from cerp.runtime.propagation import propagate
-from cerp.runtime.scoring import DotScorer
+from cerp.runtime.scoring import DotScorer, Excluded
 from cerp.runtime.selection import contenders, product_error
 from small_models import BACKBONES, small_model
 
@@ -118,7 +119,7 @@ def by_definition(queries: np.ndarray, items: np.ndarray, k: int) -> list[list[i
     return result
 
 
-NOTHING = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32))
+NOTHING = Excluded(*np.empty((3, 0), dtype=np.int32))
 
 
 # u0 likes the first direction, u1 the second; scores of u0 are the first coordinates.
@@ -141,6 +142,28 @@ def test_a_list_is_shorter_when_fewer_items_are_left():
 def test_excluded_items_are_left_out_for_everyone():
     lists = Runtime(PLAIN).recommend_batch(["u1", "u0"], exclude=[20])
     assert [[place.item for place in found] for found in lists] == [[0], [30, 10]]
+
+
+def test_excluding_for_many_users_takes_no_memory_for_each_of_them():
+    runtime = Runtime(PLAIN)
+    tracemalloc.start()
+    try:
+        lists = runtime.recommend_batch(["u0"] * 1024, k=1, exclude=[30] * 10_000)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert lists == [[(20, 2.0)]] * 1024
+    # 10,000 for each of 1,024 users are 82 MB, as 8-byte numbers.
+    assert peak < 2e6
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_items_excluded_twice_and_seen_items_too_are_left_out(backbone: str):
+    runtime = Runtime(small_model(backbone))
+    users, items = runtime.users.values.tolist()[:20], runtime.items.values.tolist()
+    banned = [*items[::2], *items[::3]]
+    for user, found in zip(users, runtime.recommend_batch(users, 40, exclude=banned), strict=True):
+        assert {p.item for p in found} == set(items) - set(banned) - set(runtime.seen(user))
 
 
 def test_candidates_are_all_that_is_chosen_from():
@@ -361,6 +384,23 @@ def test_scores_and_metrics_are_those_of_the_torch_model(backbone: str, splits: 
     mine, theirs = (cerp.evaluate(model, splits) for model in (runtime, recommender.scorer()))
     for name, values in theirs.per_user.items():
         np.testing.assert_array_equal(mine.per_user[name], values)
+
+
+@pytest.mark.parametrize(
+    ("backbone", "expected"),
+    # 40 items: dot products of 12 numbers, or layers from 12 to 6 to 3 to 1.
+    [("mf", 40 * 12), ("mlp", 40 * (12 * 6 + 6 * 3 + 3))],
+)
+def test_what_a_list_costs_is_counted_in_multiplications(backbone: str, expected: int):
+    assert Runtime(small_model(backbone)).multiplications == expected
+
+
+def test_a_loaded_model_does_not_change_with_its_file(tmp_path: Path):
+    path, model = tmp_path / "model.cerp", small_model("propagated")
+    artifact.write(path, model, artifact.Encoding())
+    loaded = cerp.load(path)
+    path.write_bytes(artifact.encode(small_model("propagated", seed=1), artifact.Encoding()))
+    assert loaded.recommend(104) == Runtime(model).recommend(104)
 
 
 @pytest.mark.parametrize("backbone", BACKBONES)

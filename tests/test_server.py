@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import uvicorn
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
@@ -23,6 +25,7 @@ from cerp.artifact import Encoding, decode, encode, write
 from cerp.artifact.model import ShippedModel
 from cerp.data.ids import Ids
 from cerp.runtime import Runtime
+from cerp.server import endpoints
 from cerp.server.app import create_app
 from cerp.server.schemas import MAX_BODY_BYTES, MAX_FOUND
 from small_models import small_model
@@ -132,6 +135,7 @@ def test_a_search_without_a_query_is_bounded():
     ("path", "message"),
     [
         ("/recommend?user=9", "unknown user 9"),
+        ("/recommend?user=0100", "unknown user '0100'"),
         ("/recommend?user=anna", "unknown user 'anna' (ids here are integers"),
         ("/history?user=9", "unknown user 9"),
         ("/similar?item=-1", "unknown item '-1'"),
@@ -243,6 +247,21 @@ def test_every_answer_tells_browsers_to_load_nothing_from_elsewhere(client: Test
         assert "unsafe" not in policy
 
 
+@pytest.mark.parametrize(
+    "path", ["/", "/app.js", "/health", "/model.cerp", "/recommend?user=100", "/nowhere"]
+)
+def test_head_is_answered_as_get_without_a_body(client: TestClient, path: str):
+    got, head = client.get(path), client.head(path)
+    assert head.status_code == got.status_code
+    assert head.headers == got.headers
+    assert head.content == b""
+
+
+def test_head_with_an_etag_of_what_is_there_is_not_modified(client: TestClient):
+    etag = client.head("/model.cerp").headers["ETag"]
+    assert client.head("/model.cerp", headers={"If-None-Match": etag}).status_code == 304
+
+
 @pytest.mark.parametrize("path", ["/../pyproject.toml", "/%2e%2e/app.py", "/app.py", "/docs"])
 def test_nothing_but_the_page_and_the_interface_is_served(client: TestClient, path: str):
     assert client.get(path).status_code == 404
@@ -267,6 +286,42 @@ def test_metrics_count_requests_by_endpoint_and_status():
     assert counted == {("/recommend", "200"): 1, ("/recommend", "404"): 1, ("unknown", "404"): 2}
     assert [sample.value for sample in families["cerp_model_bytes"].samples] == [size]
     assert "cerp_request_seconds" in families
+
+
+class Watched(Runtime):
+    """Knows whether it was asked on the event loop."""
+
+    on_loop: bool
+
+    def recommend(self, *given: object, **options: object) -> list:
+        self.on_loop = is_on_event_loop()
+        return super().recommend(*given, **options)
+
+    def similar_items(self, *given: object) -> list:
+        self.on_loop = is_on_event_loop()
+        return super().similar_items(*given)
+
+
+def is_on_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("path", ["/recommend?user=100", "/similar?item=ITEM"])
+@pytest.mark.parametrize("is_quick", [True, False])
+def test_a_slow_list_is_made_in_a_thread_and_a_quick_one_at_once(
+    monkeypatch: pytest.MonkeyPatch, path: str, is_quick: bool
+):
+    watched = Watched(small_model("mlp"))
+    monkeypatch.setattr(endpoints, "QUICK", watched.multiplications - (not is_quick))
+    app = create_app(watched, encode(watched.model, Encoding()))
+    with TestClient(app) as client:
+        path = path.replace("ITEM", str(watched.items.values[0]))
+        assert client.get(path).status_code == 200
+    assert watched.on_loop == is_quick
 
 
 SLOW = """
@@ -301,6 +356,25 @@ def test_a_request_in_flight_is_finished_before_the_server_stops(tmp_path: Path,
         assert server.stderr.read() == ""
     assert answer.startswith(b"HTTP/1.1 200")
     assert json.loads(answer.partition(b"\r\n\r\n")[2])["user"] == 100
+
+
+def test_a_served_model_does_not_change_with_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def overwrite_and_ask(server: uvicorn.Server, **_: object) -> None:
+        path.write_bytes(encode(small_model("propagated", seed=1), Encoding()))
+        with TestClient(server.config.app) as client:
+            answers.append(client.get("/recommend?user=104").json()["items"])
+            assert client.get("/model.cerp").content == file
+
+    path, model, answers = tmp_path / "model.cerp", small_model("propagated"), []
+    file = encode(model, Encoding())
+    path.write_bytes(file)
+    monkeypatch.setattr("uvicorn.Server.run", overwrite_and_ask)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    done = CliRunner().invoke(cerp.cli.app, ["serve", str(path), "--port", "0"])
+    assert done.exit_code == 0
+    assert [(i["id"], i["score"]) for i in answers[0]] == Runtime(model).recommend(104)
 
 
 @pytest.mark.parametrize(("host", "warns"), [("127.0.0.1", False), ("0.0.0.0", True)])

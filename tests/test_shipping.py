@@ -359,3 +359,9 @@ def test_values_that_are_rounded_to_zero_are_stored_all_the_same():
     model = fitted(budgets=("50%",), values="int4")
     stored = sum(int(table.mask.sum()) for table in decode(model.file()).embedding.tables)
     assert model.facts["nnz"] < model.facts["stored_count"] == stored
+
+
+def test_a_file_is_not_judged_on_what_it_was_refitted_on():
+    model = fitted(budgets=("50%",), refit="all")
+    with pytest.raises(DataError, match="the model was refitted on the valid and test part"):
+        evaluate(Runtime(decode(model.file())), splits())

@@ -111,8 +111,11 @@ def evaluate(
 
     ``users`` restricts it to some users (see `sample_users`). Users are scored
     in chunks whose float32 score matrix takes at most ``memory`` bytes, but at
-    least one user at a time; the result does not depend on it.
+    least one user at a time; the result does not depend on it. A scorer that says
+    what it was `trained_on`, as a loaded file does, is not judged on what it learned.
     """
+    if trained_on := getattr(scorer, "trained_on", None):
+        refuse_learned("the model", trained_on, splits, on)
     seen, truth = splits.seen_before(on), splits.part(on)
     if not ks or min(ks) < 1:
         raise ConfigError(f"the cut-offs must be positive, got {list(ks)}")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import glob
 import json
 import os
+import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,23 +17,16 @@ from cerp.errors import ConfigError, OutputError
 
 FULL_OR_BROKEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What stops writing in a place that was well chosen."""
+ABANDONED_SECONDS = 3600
+"""A scratch file to which nothing was written for so long has lost its writer."""
 
 
 def write_bytes(path: Path, payload: bytes) -> None:
     """Write bytes and flush them to disk; an older file stays until all is there."""
-    refuse_unwritable(path)
-    scratch = path.with_name(f".{path.name}.writing")
-    with errors_named(path):
-        try:
-            with scratch.open("wb") as file:
-                file.write(payload)
-                file.flush()
-                os.fsync(file.fileno())
-            scratch.replace(path)
-        except BaseException:
-            with suppress(OSError):
-                scratch.unlink()
-            raise
+    with replacing(path) as scratch, scratch.open("wb") as file:
+        file.write(payload)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def write_text(path: Path, text: str) -> None:
@@ -41,6 +37,36 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write JSON for programs and eyes."""
     write_text(path, json.dumps(value, indent=1) + "\n")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A scratch file to write, which takes the place of ``path`` when all went well."""
+    refuse_unwritable(path)
+    with errors_named(path), scratch_beside(path) as scratch:
+        yield scratch
+        scratch.replace(path)
+
+
+@contextmanager
+def scratch_beside(path: Path) -> Iterator[Path]:
+    """A new file beside ``path``, of this writer alone; removed in the end if it is still there.
+
+    It is called ``.NAME.XXXXXXXX.writing``. Those that killed writers of ``path``
+    left behind are removed first, once they are old enough to be told from those in use.
+    """
+    token = "[0-9a-f]" * 8
+    for left in path.parent.glob(f".{glob.escape(path.name)}.{token}.writing"):
+        with suppress(OSError):  # another writer may be faster
+            if time.time() - left.stat().st_mtime > ABANDONED_SECONDS:
+                left.unlink()
+    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.writing")
+    scratch.touch(exist_ok=False)
+    try:
+        yield scratch
+    finally:
+        with suppress(OSError):
+            scratch.unlink()
 
 
 def make_folder(path: Path) -> None:

@@ -3,7 +3,7 @@
 Writing is left to the safetensors library. Reading is done here, because the
 library gives bytes back as copies and without their metadata, and because a
 file from anywhere deserves an error that says what is wrong with it. The
-tensors are views of the data: a memory-mapped file is not copied.
+tensors are views of the data.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from mmap import mmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +26,7 @@ from cerp.errors import (
     TruncatedFileError,
 )
 
-Buffer = bytes | bytearray | memoryview | mmap
+Buffer = bytes | bytearray | memoryview
 FORMAT = 1
 PREFIX = 8
 """Bytes before the header: its length."""

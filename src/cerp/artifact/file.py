@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, get_args
 
@@ -153,12 +151,18 @@ def write(path: Path | str, model: ShippedModel, encoding: Encoding) -> int:
 
 
 def read(path: Path | str) -> ShippedModel:
-    """The model in a file, which is memory-mapped: dense fp32 tables are views of it."""
+    """The model in a file."""
+    return read_whole(path)[1]
+
+
+def read_whole(path: Path | str) -> tuple[bytes, ShippedModel]:
+    """The bytes of a file and the model in them: whatever becomes of the file changes neither.
+
+    Dense fp32 tables are views of the bytes. The file is not memory-mapped:
+    another that was copied over it would change the model, or end the process.
+    """
     try:
-        with Path(path).open("rb") as file:
-            # An empty file cannot be mapped.
-            is_empty = os.fstat(file.fileno()).st_size == 0
-            data = b"" if is_empty else mmap(file.fileno(), 0, access=ACCESS_READ)
+        data = Path(path).read_bytes()
     except IsADirectoryError:
         inside = ", ".join(map(str, sorted(Path(path).glob("*.cerp")))) or "there is none in it"
         raise DataError(f"{path} is a folder; name a model file (.cerp): {inside}") from None
@@ -168,7 +172,7 @@ def read(path: Path | str) -> ShippedModel:
             "'cerp train -o' leaves in its folder"
         ) from None
     try:
-        return decode(data)
+        return data, decode(data)
     except FileFormatError as error:
         raise type(error)(f"{path}: {error}") from None
 

@@ -111,8 +111,8 @@ def _runtime(name: str, splits: Splits, on: Part) -> Runtime:
         raise DataError(
             f"{name} was made of other data: its users or items are not those of --data"
         )
-    if trained_on := runtime.model.facts.get("fingerprint"):
-        evaluation.refuse_learned(name, trained_on, splits, on)
+    if runtime.trained_on:
+        evaluation.refuse_learned(name, runtime.trained_on, splits, on)
     return runtime
 
 

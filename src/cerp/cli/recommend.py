@@ -11,7 +11,7 @@ from cerp.cli.options import AsJson
 from cerp.cli.output import print_json, print_note, print_table
 from cerp.errors import ConfigError
 from cerp.runtime import Recommendation, Runtime, load
-from cerp.runtime.tables import read_users, write_lists
+from cerp.runtime.tables import read_users, refuse_output, refuse_unknown, write_lists
 
 
 def recommend(
@@ -29,13 +29,24 @@ def recommend(
         Path | None,
         typer.Option(
             help="Recommend for the users in this CSV or Parquet file, into --output: each user "
-            "once, in the order of their first rows."
+            "once, in the order of their first rows. One whom the model does not know is an "
+            "error, before any list is made."
         ),
     ] = None,
+    skip_unknown: Annotated[
+        bool,
+        typer.Option(
+            "--skip-unknown",
+            help="With --users: leave out users whom the model does not know, and say how many.",
+        ),
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="CSV or Parquet file with the columns user, item, rank, score."
+            "--output",
+            "-o",
+            help="CSV or Parquet file with the columns user, item, rank, score; another than "
+            "--users.",
         ),
     ] = None,
     k: Annotated[int, typer.Option("-k", help="Length of a list.")] = 10,
@@ -62,15 +73,21 @@ def recommend(
         raise ConfigError("give exactly one of --user, --liked and --users")
     if (users is None) != (output is None):
         raise ConfigError("--users and --output belong together: lists for a table are a table")
+    if skip_unknown and users is None:
+        raise ConfigError("--skip-unknown belongs to --users; leave it out")
     runtime = load(model)
     if users is not None and output is not None:
+        refuse_output(output, users)
+        table = read_users(users, runtime.users)
+        if not skip_unknown:
+            refuse_unknown(table, users, runtime.users)
         count = write_lists(
             output,
             runtime,
-            read_users(users, runtime.users),
+            table.known,
             lambda chunk: runtime.recommend_batch(chunk, k, exclude_seen=exclude_seen),
         )
-        _report_table(output, count, as_json=as_json)
+        _report_table(output, count, len(table.unknown), as_json=as_json)
     elif user is not None:
         known = runtime.users.of_kind(user)
         found = runtime.recommend(known, k, exclude_seen=exclude_seen)
@@ -102,8 +119,10 @@ def _report_list(
     print_table(tuple(columns), list(zip(*columns.values(), strict=True)))
 
 
-def _report_table(output: Path, count: int, *, as_json: bool) -> None:
+def _report_table(output: Path, count: int, skipped: int, *, as_json: bool) -> None:
     if as_json:
-        print_json({"output": str(output), "rows": count})
+        print_json({"output": str(output), "rows": count, "skipped_users": skipped})
     else:
+        if skipped:
+            print_note("skipped", f"{skipped:,} of the users, whom the model does not know")
         print_note("saved", f"{count:,} rows to {output}")

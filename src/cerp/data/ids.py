@@ -5,6 +5,7 @@ Native order is numeric for integer ids and first appearance for strings.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
@@ -21,6 +22,8 @@ Id = int | str
 
 MAX_ENTITIES = 2**31 - 1
 """Codes are int32."""
+INTEGER_TEXT = re.compile("0|[1-9][0-9]{0,18}")
+"""The one way to write an integer id, which has 64 bits and no sign."""
 
 
 class Ids:
@@ -109,9 +112,10 @@ class Ids:
     def of_kind(self, given: Id) -> Id:
         """An id that may have come as text, as an integer where the ids here are integers.
 
-        What is no such number stays as it is, and `encode` will name it.
+        Text that is not how such a number is written (``"x7"``, ``"07"``) stays
+        as it is, and `encode` will name it.
         """
-        if self.are_integers and isinstance(given, str) and given.isdecimal():
+        if self.are_integers and isinstance(given, str) and INTEGER_TEXT.fullmatch(given):
             return int(given)
         return given
 

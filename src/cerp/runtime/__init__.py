@@ -31,5 +31,5 @@ __all__ = ["Recommendation", "Runtime", "load"]
 
 
 def load(path: str | os.PathLike[str]) -> Runtime:
-    """Read a ``.cerp`` file and make it ready to recommend."""
+    """Read a ``.cerp`` file and make it ready to recommend; a later change of it has no effect."""
     return Runtime(read(Path(path)))

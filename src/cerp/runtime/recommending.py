@@ -9,10 +9,18 @@ from typing import NamedTuple
 import numpy as np
 
 from cerp.artifact.model import FloatArray, ShippedModel
-from cerp.data.ids import Id, Ids, Int32Array
+from cerp.data.ids import Id, Ids, Int32Array, Int64Array
 from cerp.errors import ConfigError
 from cerp.runtime.folding import FoldIn
-from cerp.runtime.scoring import DotScorer, Places, Queries, Scorer, TowerScorer, best_of, blocks
+from cerp.runtime.scoring import (
+    DotScorer,
+    Excluded,
+    Queries,
+    Scorer,
+    TowerScorer,
+    best_of,
+    blocks,
+)
 from cerp.runtime.selection import Lists
 from cerp.runtime.vectors import vectors_of
 
@@ -59,6 +67,17 @@ class Runtime:
     def titles(self) -> list[str] | None:
         """What to call items, in the order of `items`, where the file says it."""
         return self.model.titles
+
+    @property
+    def trained_on(self) -> str | None:
+        """The fingerprint of its training data, where the file says it."""
+        found = self.model.facts.get("fingerprint")
+        return found if isinstance(found, str) else None
+
+    @property
+    def multiplications(self) -> int:
+        """What one list takes at most: products of the numbers of vectors and weights."""
+        return self._scorer.multiplications
 
     def recommend(
         self,
@@ -172,7 +191,7 @@ class Runtime:
         return rows, np.concatenate(found)
 
     def _wanted(self, k: int, exclude: Iterable[Id], candidates: Iterable[Id] | None) -> _Wanted:
-        excluded = self.items.encode(exclude, what="item")
+        excluded = np.unique(self.items.encode(exclude, what="item"))
         if candidates is None:
             return _Wanted(_checked(k), excluded)
         chosen = self.items.encode(candidates, what="item")
@@ -183,17 +202,14 @@ class Runtime:
     ) -> list[list[Recommendation]]:
         rows, items = seen or NOWHERE
         if wanted.candidates is None:
-            if wanted.excluded.size:
-                everyone = np.repeat(np.arange(len(queries)), len(wanted.excluded))
-                rows = np.concatenate([rows, everyone])
-                items = np.concatenate([items, np.tile(wanted.excluded, len(queries))])
-            return self._named(self._scorer.best(queries, wanted.k, (rows, items)))
+            excluded = Excluded(rows, items, wanted.excluded)
+            return self._named(self._scorer.best(queries, wanted.k, excluded))
         if not wanted.candidates.size:
             return [[] for _ in queries]
         columns = np.searchsorted(wanted.candidates, items)
         known = wanted.candidates.take(columns, mode="clip") == items
         scores = self._scorer.scores(queries, wanted.candidates)
-        found = best_of(scores, wanted.k, (rows[known], columns[known]))
+        found = best_of(scores, wanted.k, Excluded(rows[known], columns[known], NOTHING))
         return self._named(found._replace(columns=wanted.candidates[found.columns]))
 
     def _named(self, found: Lists) -> list[list[Recommendation]]:
@@ -207,11 +223,15 @@ class _Wanted(NamedTuple):
 
     k: int
     excluded: Int32Array
+    """Ascending."""
     candidates: Int32Array | None = None
     """Ascending, without those excluded."""
 
 
-NOWHERE: Places = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
+Places = tuple[Int64Array, Int32Array]
+"""Rows of a batch, and for each an item code."""
+NOTHING: Int32Array = np.empty(0, dtype=np.int32)
+NOWHERE: Places = np.empty(0, dtype=np.int64), NOTHING
 
 
 def _checked(k: int) -> int:

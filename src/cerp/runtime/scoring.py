@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from cerp.artifact.model import FloatArray
 from cerp.data.ids import Int32Array, Int64Array
 from cerp.errors import ScoreError
-from cerp.ranking import exclude, top_k
+from cerp.ranking import top_k
 from cerp.runtime.bounds import Bounds
 from cerp.runtime.selection import (
     SMALLEST,
@@ -29,8 +29,6 @@ from cerp.runtime.selection import (
 
 DoubleArray = npt.NDArray[np.float64]
 Queries = npt.NDArray[np.floating[Any]]
-Places = tuple[Int64Array, Int32Array]
-"""Rows of a batch, and for each an item code."""
 
 FEW = 16
 """Up to so many queries, time is spent on reading the item vectors; beyond, on multiplying."""
@@ -41,8 +39,26 @@ BLOCK_BYTES = 8 * 2**20
 """Size of intermediate results."""
 
 
+class Excluded(NamedTuple):
+    """What may not be in the lists of a batch, by item code."""
+
+    rows: Int64Array
+    items: Int32Array
+    """For each of the rows an item that its list does without."""
+    everywhere: Int32Array
+    """Items that all lists do without."""
+
+    def mask(self, scores: FloatArray) -> None:
+        """Write -inf, which is never ranked, over their scores."""
+        scores[self.rows, self.items] = -np.inf
+        scores[:, self.everywhere] = -np.inf
+
+
 class Scorer(Protocol):
     """What the runtime asks of a backbone."""
+
+    multiplications: int
+    """For the scores of all items for one query."""
 
     def queries(self, vectors: FloatArray) -> Queries:
         """How to ask for users with these vectors."""
@@ -50,7 +66,7 @@ class Scorer(Protocol):
     def scores(self, queries: Queries, items: Int32Array | slice) -> FloatArray:
         """Exact scores of some items, (len(queries), number of items)."""
 
-    def best(self, queries: Queries, k: int, excluded: Places) -> Lists:
+    def best(self, queries: Queries, k: int, excluded: Excluded) -> Lists:
         """The k best of all items for each query."""
 
 
@@ -59,6 +75,7 @@ class DotScorer:
 
     def __init__(self, items: FloatArray) -> None:
         self.items = items
+        self.multiplications = items.size
         self.norms = norms(items)
         self.largest_norm = self.norms.max()
         if not np.isfinite(self.largest_norm):
@@ -85,7 +102,7 @@ class DotScorer:
             result[:, block] = asked @ chosen[block].astype(np.float64).T
         return result
 
-    def best(self, queries: Queries, k: int, excluded: Places) -> Lists:
+    def best(self, queries: Queries, k: int, excluded: Excluded) -> Lists:
         """The k best of all items for each query."""
         lengths = norms(queries)
         largest = lengths * self.largest_norm
@@ -104,24 +121,34 @@ class DotScorer:
         return self._ranked(queries, *places, k)
 
     def _places_by_product(
-        self, queries: Queries, k: int, excluded: Places, lengths: DoubleArray, margin: DoubleArray
+        self,
+        queries: Queries,
+        k: int,
+        excluded: Excluded,
+        lengths: DoubleArray,
+        margin: DoubleArray,
     ) -> tuple[Int64Array, Int64Array]:
         """Places that can be in a list, by the float32 product with all items."""
         scores = queries.astype(np.float32, copy=False) @ self.items.T
         if not lengths.all():
             # Zeros give equal scores, which rank by code: look at the first few only.
             scores[lengths == 0] = -np.arange(len(self.items))
-        scores[excluded] = -np.inf
+        excluded.mask(scores)
         return contenders(scores, k, margin)
 
     def _places_by_bounds(
-        self, queries: Queries, k: int, excluded: Places, lengths: DoubleArray, margin: DoubleArray
+        self,
+        queries: Queries,
+        k: int,
+        excluded: Excluded,
+        lengths: DoubleArray,
+        margin: DoubleArray,
     ) -> tuple[Int64Array, Int64Array] | None:
         """The same from fewer numbers; None where those do not tell items apart."""
         if self.bounds is None:
             return None
         estimates, slack = self.bounds.estimates(queries, lengths)
-        estimates[excluded] = -np.inf
+        excluded.mask(estimates)
         likely = contenders(estimates, k, np.zeros(len(queries)))
         rows, columns = within_reach(
             estimates + slack, self._ranked(queries, *likely, k), k, margin
@@ -164,6 +191,7 @@ class TowerScorer:
             (double[f"rest.{layer}.weight"].T, double[f"rest.{layer}.bias"])
             for layer in range(len(double) // 2 - 1)
         ]
+        self.multiplications = len(items) * sum(weight.size for weight, _ in self.rest)
 
     def queries(self, vectors: FloatArray) -> DoubleArray:
         """``W_u e_u + b₁``"""
@@ -182,14 +210,15 @@ class TowerScorer:
             result[:, block] = hidden.reshape(len(queries), -1)
         return result
 
-    def best(self, queries: Queries, k: int, excluded: Places) -> Lists:
+    def best(self, queries: Queries, k: int, excluded: Excluded) -> Lists:
         """The k best of all items for each query."""
         return best_of(self.scores(queries, slice(None)), k, excluded)
 
 
-def best_of(scores: FloatArray, k: int, excluded: Places) -> Lists:
-    """The k best of each row of exact scores."""
-    columns, best = top_k(exclude(scores, *excluded), k)
+def best_of(scores: FloatArray, k: int, excluded: Excluded) -> Lists:
+    """The k best of each row of exact scores, which are written to."""
+    excluded.mask(scores)
+    columns, best = top_k(scores, k)
     row, rank = np.nonzero(columns >= 0)
     ends = np.searchsorted(row, np.arange(len(scores)), side="right").tolist()
     return Lists([0, *ends[:-1]], ends, columns[row, rank], best[row, rank])

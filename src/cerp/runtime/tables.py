@@ -6,37 +6,66 @@ import csv
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from cerp.data.formats.columns import USER_NAMES, is_recognised
 from cerp.data.formats.tables import Database, ScanError
 from cerp.data.ids import Id, Ids
 from cerp.errors import ConfigError, DataError
-from cerp.files import errors_named, refuse_unwritable
+from cerp.files import refuse_unwritable, replacing, scratch_beside
 from cerp.runtime.recommending import Recommendation, Runtime
 
 HEADER = ("user", "item", "rank", "score")
 PARQUET = (".parquet", ".pq")
 CHUNK = 1024
-"""Users at a time: what is held in memory does not grow with the table."""
+"""Users at a time: lists are written before the next ones are made."""
 
 
-def read_users(path: Path, ids: Ids) -> Iterator[Id]:
-    """The users in a CSV or Parquet file, each once, in the order of their first rows.
+class FoundUsers(NamedTuple):
+    """The users in a table, each once, in the order of their first rows."""
 
-    Their column is found by its name. A user whom the model does not know is refused.
-    """
+    known: list[Id]
+    unknown: dict[Id, str]
+    """Those whom the model does not know, and where in the table each comes first."""
+
+
+def refuse_output(output: Path, users: Path) -> None:
+    """Refuse a file that lists for a table of users cannot be written to."""
+    _is_parquet(output)
+    refuse_unwritable(output)
+    if output.exists() and users.exists() and output.samefile(users):
+        raise ConfigError(f"{output} is the file that the users are read from; choose another name")
+
+
+def read_users(path: Path, ids: Ids) -> FoundUsers:
+    """The users in a CSV or Parquet file; their column is found by its name."""
     if not path.is_file():
         raise DataError(f"{path}: no such file")
-    found: set[Id] = set()
+    known: dict[Id, None] = {}
+    unknown: dict[Id, str] = {}
     try:
         for place, user in _parquet_users(path) if _is_parquet(path) else _csv_users(path, ids):
-            if user not in ids:
-                raise _unknown_user(user, ids, f"{path}, {place}")
-            if user not in found:
-                found.add(user)
-                yield user
+            if user in ids:
+                known[user] = None
+            else:
+                unknown.setdefault(user, place)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None
+    return FoundUsers(list(known), unknown)
+
+
+def refuse_unknown(found: FoundUsers, path: Path, ids: Ids) -> None:
+    """Refuse a table with users whom the model does not know, before work is spent on it."""
+    if not found.unknown:
+        return
+    user, place = next(iter(found.unknown.items()))
+    count = f", the first of {len(found.unknown):,}" if len(found.unknown) > 1 else ""
+    kind = "integers" if ids.are_integers else "strings"
+    raise DataError(
+        f"{path}, {place}: unknown user {user!r}{count}; only users of the training data are "
+        f"known, and their ids are {kind}. Leave unknown users out with --skip-unknown, or "
+        "recommend to someone new with --liked"
+    )
 
 
 def write_lists(
@@ -46,28 +75,28 @@ def write_lists(
     recommend: Callable[[list[Id]], list[list[Recommendation]]],
 ) -> int:
     """Write a row for every place of every list, and say how many; the file appears when whole."""
-    is_parquet = _is_parquet(path)
-    refuse_unwritable(path)
-    scratch = path.with_name(f".{path.name}.writing")
-    converted = path.with_name(f".{path.name}.converting")
-    with errors_named(path):
-        try:
-            with scratch.open("w", encoding="utf-8", newline="") as file:
-                table = csv.writer(file, lineterminator="\n")
-                table.writerow(HEADER)
-                count = 0
-                for chunk in _chunks(users):
-                    rows = list(_places(chunk, recommend(chunk)))
-                    table.writerows(rows)
-                    count += len(rows)
-            if is_parquet:
-                _convert(scratch, converted, runtime)
-                converted.replace(path)
-            else:
-                scratch.replace(path)
-        finally:
-            scratch.unlink(missing_ok=True)
-            converted.unlink(missing_ok=True)
+    with replacing(path) as scratch:
+        if not _is_parquet(path):
+            return _write_csv(scratch, users, recommend)
+        with scratch_beside(path) as table:
+            count = _write_csv(table, users, recommend)
+            _convert(table, scratch, runtime)
+    return count
+
+
+def _write_csv(
+    path: Path,
+    users: Iterable[Id],
+    recommend: Callable[[list[Id]], list[list[Recommendation]]],
+) -> int:
+    count = 0
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(HEADER)
+        for chunk in _chunks(users):
+            rows = list(_places(chunk, recommend(chunk)))
+            table.writerows(rows)
+            count += len(rows)
     return count
 
 
@@ -98,14 +127,6 @@ def _parquet_users(path: Path) -> Iterator[tuple[str, Id]]:
                 yield f"row {number}", user
     except ScanError as error:
         raise DataError(f"{path}: not readable as Parquet ({error})") from None
-
-
-def _unknown_user(user: Id, ids: Ids, where: str) -> DataError:
-    kind = "integers" if ids.are_integers else "strings"
-    return DataError(
-        f"{where}: unknown user {user!r}; only users of the training data are known, and their "
-        f"ids are {kind}. Remove the row, or recommend to someone new with --liked"
-    )
 
 
 def _user_column(names: list[str], path: Path) -> int:
@@ -140,7 +161,9 @@ def _convert(table: Path, parquet: Path, runtime: Runtime) -> None:
     with Database() as database:
         database.rows(
             f"copy (select * from read_csv($file, auto_detect=false, header=true, "
-            f"columns={columns}, quote='\"', escape='\"')) to '{target}' (format parquet)",
+            f"columns={columns}, quote='\"', escape='\"')) to '{target}' "
+            # The target is a scratch file already.
+            "(format parquet, use_tmp_file false)",
             {"file": str(table)},
         )
 

@@ -17,7 +17,7 @@ from cerp.runtime import Runtime
 from cerp.server.assets import Document, page_router
 from cerp.server.card import model_card
 from cerp.server.endpoints import Served, router
-from cerp.server.guards import AddSecurityHeaders, LimitBody
+from cerp.server.guards import AddSecurityHeaders, AnswerHead, LimitBody
 from cerp.server.metrics import CountRequests, Metrics
 from cerp.server.schemas import MAX_BODY_BYTES, Problem
 from cerp.server.search import Search
@@ -34,6 +34,7 @@ def create_app(runtime: Runtime, file: bytes, name: str = "model.cerp") -> FastA
         docs_url=None,
         redoc_url=None,
         middleware=[
+            Middleware(AnswerHead),
             Middleware(CountRequests, metrics=measured),
             Middleware(AddSecurityHeaders),
             Middleware(LimitBody, limit=MAX_BODY_BYTES),

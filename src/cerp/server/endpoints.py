@@ -1,17 +1,19 @@
 """The endpoints: each asks the runtime and puts the answer into its schema.
 
-Single requests take about a millisecond of NumPy and run on the event loop,
-where handing them to a thread would cost more than it frees; batches, tastes
-and searches run in the thread pool.
+A single list of a quick model takes about a millisecond of NumPy and is made on
+the event loop, where handing it to a thread would cost more than it frees. Lists
+of slow models, batches, tastes and searches are made in the thread pool, so that
+other requests need not wait for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Depends, Request, Response
+from fastapi.concurrency import run_in_threadpool
 
 from cerp.data.ids import Id, Ids
 from cerp.runtime import Recommendation, Runtime
@@ -39,6 +41,10 @@ from cerp.server.schemas import (
 )
 from cerp.server.search import Search
 
+QUICK = 2**23
+"""Multiplications for a list, up to which it is made on the event loop: a few milliseconds."""
+Answer = TypeVar("Answer")
+
 
 @dataclass(frozen=True)
 class Served:
@@ -51,6 +57,12 @@ class Served:
     users: Search
     items: Search
     titles: Mapping[Id, str]
+
+    async def answer(self, make: Callable[[], Answer]) -> Answer:
+        """One list, made at once where that is quick, else in a thread."""
+        if self.runtime.multiplications <= QUICK:
+            return make()
+        return await run_in_threadpool(make)
 
     def named(self, item: Id) -> Named:
         """An item with its title."""
@@ -79,7 +91,7 @@ async def recommend(
     """The best items for one user."""
     runtime = served.runtime
     known = runtime.users.of_kind(user)
-    best = runtime.recommend(known, k, exclude_seen=exclude_seen)
+    best = await served.answer(lambda: runtime.recommend(known, k, exclude_seen=exclude_seen))
     return Recommendations(user=known, items=served.scored(best))
 
 
@@ -127,8 +139,9 @@ def _of_taste(served: Served, asked: RecommendRequest) -> list[Recommendations]:
 @router.get("/similar")
 async def similar(served: Given, item: IdQuery, k: K = 10) -> SimilarResponse:
     """The items most like one item."""
-    known = served.runtime.items.of_kind(item)
-    best = served.runtime.similar_items(known, k)
+    runtime = served.runtime
+    known = runtime.items.of_kind(item)
+    best = await served.answer(lambda: runtime.similar_items(known, k))
     return SimilarResponse(item=served.named(known), items=served.scored(best))
 
 

@@ -1,4 +1,4 @@
-"""ASGI middleware around every request: a bound on bodies, and headers that browsers heed."""
+"""ASGI middleware around every request: HEAD, a bound on bodies, headers that browsers heed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,27 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+
+
+class AnswerHead:
+    """Answer HEAD as GET, headers and all, but without the body."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Ask for the same with GET, and empty the body of what comes back."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self.app(scope, receive, send)
+            return
+
+        async def without_body(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                message = {**message, "body": b""}
+            await send(message)
+
+        # A copy: the server goes by its own scope when it checks the length of the body.
+        await self.app({**scope, "method": "GET"}, receive, without_body)
 
 
 class LimitBody:
