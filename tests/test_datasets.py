@@ -239,6 +239,12 @@ def test_three_tables_are_a_ready_made_split(tmp_path: Path):
     assert splits.protocol == {"name": "ready-made"}
 
 
+def test_tables_of_a_split_are_found_in_any_case(tmp_path: Path):
+    for name, row in (("TRAIN.CSV", "1,2\n2,1"), ("TEST.CSV", "1,1\n2,2")):
+        (tmp_path / name).write_text(f"user,item\n{row}\n")
+    assert len(load(tmp_path).test) == 2
+
+
 def test_two_tables_get_a_validation_part(tmp_path: Path):
     rows = "".join(f"{user},{item}\n" for user in range(5) for item in range(20))
     (tmp_path / "train.csv").write_text("user,item\n" + rows)

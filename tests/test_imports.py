@@ -58,6 +58,15 @@ def test_importing_every_torch_free_module_leaves_torch_alone():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+@pytest.mark.parametrize("name", ["fit", "nn"])
+def test_without_torch_the_extra_is_named(name: str):
+    code = f"import sys; sys.modules['torch'] = None; import cerp; cerp.{name}"
+    found = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
+    last = found.stderr.decode().splitlines()[-1]
+    assert last.startswith(f"cerp.errors.MissingExtra: cerp.{name} needs the package 'torch'")
+    assert last.endswith("pip install 'cerp[train]'")
+
+
 def test_evaluation_knows_scores_and_ids_but_no_models():
     allowed = {
         "cerp.data.ids",

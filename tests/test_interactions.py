@@ -58,6 +58,13 @@ def test_integer_data_does_not_depend_on_the_order_of_rows(rows, random):
     assert pairs(first) == pairs(second) == sorted(set(rows))
 
 
+def test_string_data_is_numbered_by_the_order_of_rows_and_its_fingerprint_tells():
+    first = Interactions.from_ids(["a", "a", "b"], ["x", "y", "x"])
+    second = Interactions.from_ids(["b", "a", "a"], ["x", "y", "x"])
+    assert set(pairs(first)) == set(pairs(second))
+    assert first.fingerprint != second.fingerprint
+
+
 def test_fingerprint_is_the_sha256_of_the_sorted_little_endian_pairs():
     data = Interactions.from_ids([1, 0, 0], [0, 1, 0])
     expected = hashlib.sha256(np.array([[0, 0], [0, 1], [1, 0]], dtype="<i4").tobytes())

@@ -54,8 +54,11 @@ def written(folder: Path, name: str, content: str | bytes) -> Path:
         ("user,item\n1,5\n\n2,\n", "line 4: the item id is missing"),
         ('user,item\n"1\n1",5\n"",6\n', "line 4: the user id is missing"),
         ("user,item\n1,5\n-2,6\n", 'line 3: user id -2 is negative; ids="string"'),
-        ("user,item\n1,5\n2,9223372036854775808\n", "line 3: item id 9223372036854775808 does not"),
-        (f"user,item\n1,5\n2,{'9' * 5000}\n", "line 3: item id 9+ does not fit into 64 bits"),
+        ("user,item\n1,5\n2,9223372036854775808\n", "line 3: item id 9223372036854775808 is above"),
+        (f"user,item\n1,5\n2,{'9' * 5000}\n", "line 3: item id 9+ is above 9223372036854775803"),
+        ("user,item\n1, 5\n2, \t\n", "line 3: the item id is missing"),
+        ("# made today\nuser,item\n1,5\n2,6\n", "line 1: starts with '#'; comments are not read"),
+        ("\n#today\n# at noon, twice\n1;5\n2;6\n", "line 2: starts with '#'"),
         ("user,item\n1,5\n2,6,7\n", "line 3: 3 columns, where 2 are expected"),
         ("user,item\n1,5\n2\n", "line 3: 1 columns, where 2 are expected .* remove the line"),
         ('user,item\n"1,5\n2,6\n', "after line 1: not delimited text .unexpected end of data"),
@@ -82,6 +85,7 @@ def test_unusable_text_is_refused(tmp_path: Path, content: str | bytes, message:
         ({"rating": "stars"}, "rating='stars' is not a column"),
         ({"user": "item"}, "'item' cannot be both user and item"),
         ({"min_rating": 9}, "no interactions"),
+        ({"min_rating": float("nan")}, r"min_rating=nan \(--min-rating\) cannot be compared"),
         ({"k_core": 3}, "nothing is left"),
         ({"format": "excel"}, "unknown format 'excel'; choose one of csv, recbole"),
         ({"delimiter": "x"}, "unknown delimiter 'x'"),
@@ -124,7 +128,7 @@ def test_rating_that_is_no_number_is_refused(tmp_path: Path, rating: str) -> Non
         ('{"user": 1, "item": 5}\n\n{"user": 2}\n', "line 3: the item id is missing"),
         ('{"user": "a", "item": 5}\n{"user": "", "item": 6}\n', "line 2: the user id is missing"),
         ('{"user": 1, "item": 5}\n{"user": -2, "item": 6}\n', "line 2: user id -2 is negative"),
-        ('{"user": 1, "item": 18446744073709551616}\n', "line 1: item id .* does not fit"),
+        ('{"user": 1, "item": 18446744073709551616}\n', "line 1: item id .* is above"),
         ('{"user": "\\ud800", "item": 5}\n', "half a surrogate pair"),
         ('{"user": 1, "item": 5}\n{"user": 2,\n', "line 2: not JSON"),
         ('[{"user": 1, "item": 5}]\n', "line 1: not a JSON object; .* one object per line"),
@@ -143,7 +147,7 @@ def test_unusable_json_lines_are_refused(tmp_path: Path, content: str, message: 
         ({"user": ["a", None], "item": [5, 6]}, "row 2: the user id is missing"),
         ({"user": [1, None], "item": [5, 6]}, "row 2: the user id is missing"),
         ({"user": [1, -2], "item": [5, 6]}, "row 2: user id -2 is negative"),
-        ({"user": [1, 2**63], "item": [5, 6]}, "row 2: user id 9223372036854775808 does not fit"),
+        ({"user": [1, 2**63], "item": [5, 6]}, "row 2: user id 9223372036854775808 is above"),
         ({"who": [1, 2], "what": [5, 6]}, "the columns are 'who', 'what'; choose one with user="),
     ],
 )
@@ -183,6 +187,23 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
         read(written(tmp_path, "c.csv.gz", gzip.compress(GOOD.encode())[:-9]))
     with pytest.raises(DataError, match=r"d\.csv\.gz: the compressed file is damaged"):
         read(written(tmp_path, "d.csv.gz", GOOD))
+
+
+def test_seconds_and_milliseconds_in_one_column_are_refused(tmp_path: Path) -> None:
+    table = {"user": [1, 2, 3], "item": [5, 6, 7], "time": [1, 1_700_000_000, 1_700_000_000_000]}
+    frame = pd.DataFrame(table)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    message = "time in line 3 looks like seconds, that in line 4 like milliseconds; .*--no-time"
+    with pytest.raises(DataError, match=message):
+        read(tmp_path / "a.csv")
+    for source in (frame, frame.astype({"time": object})):
+        with pytest.raises(DataError, match="in row 2 looks like seconds, that in row 3"):
+            read(source)
+
+
+def test_a_comment_in_lightgcn_text_is_no_user(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a\.txt, line 2: starts with '#'; comments are not read"):
+        read(written(tmp_path, "a.txt", "1 5 6\n# users above 1\n2 5 6 7\n"))
 
 
 def test_ambiguous_txt_asks_for_the_format(tmp_path: Path) -> None:

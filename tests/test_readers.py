@@ -18,6 +18,7 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cerp.artifact.numbers import LARGEST_NUMBER
 from cerp.data.interactions import Interactions
 from cerp.data.readers import read, read_titles
 from cerp.errors import CerpError
@@ -108,11 +109,67 @@ def test_string_ids_are_numbered_by_first_appearance(tmp_path: Path) -> None:
     assert data.items.values.tolist() == ["i0", "i1", "i2"]
 
 
-@pytest.mark.parametrize("odd", ["007", "NA", "null", "NaN", "1.0", "+1", "-0", " 1"])
+@pytest.mark.parametrize("odd", ["007", "NA", "null", "NaN", "1.0", "+1", "-0", "1 1"])
 def test_one_id_that_is_no_plain_integer_keeps_the_column_text(tmp_path: Path, odd: str) -> None:
     data = read(written(tmp_path, "a.csv", f"user,item\n{odd},5\n7,6\n"))
     assert data.users.values.tolist() == [odd, "7"]
     assert data.items.values.tolist() == [5, 6]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "user, item\n1, 5\n2, 6\n",
+        "user ,item\n 1 ,5\t\n2\t,6\n",
+        "user;\titem\n1;\t5\n2; 6\n",
+        'user, item\n"1", " 5"\n2, "6"\n',
+        "user :: item\n1 :: 5\n2 :: 6\n",
+        " 1\t5 \n2\t6\n",
+    ],
+)
+def test_blanks_around_fields_are_no_part_of_them(tmp_path: Path, text: str) -> None:
+    assert pairs(read(written(tmp_path, "a.csv", text))) == {(1, 5), (2, 6)}
+
+
+def test_ids_that_differ_in_blanks_alone_are_one_id(tmp_path: Path) -> None:
+    data = read(written(tmp_path, "a.csv", "user,item\nb,y\na ,x\na,y\n a,x\n"))
+    assert data.users.values.tolist() == ["b", "a"]
+    assert pairs(data) == {("b", "y"), ("a", "x"), ("a", "y")}
+    assert data.duplicates == 1
+
+
+def test_names_ratings_and_times_are_read_without_their_blanks(tmp_path: Path) -> None:
+    text = "who, what, stars, when\n1, 5,\t4, 1970-01-01\t\n2, 6, 5 , 1970-01-02 \n3, 7, 1, x\n"
+    path = written(tmp_path, "a.csv", text)
+    data = read(path, user="who", item="what", rating="stars", time="when", min_rating=4)
+    assert data.time is not None
+    assert data.time.tolist() == [0, 86_400_000_000]
+
+
+def test_typed_ids_keep_their_blanks(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"user": ["a", "a "], "item": [" x", "x"]})
+    frame.to_parquet(tmp_path / "a.parquet")
+    for source in (frame, tmp_path / "a.parquet"):
+        assert pairs(read(source)) == {("a", " x"), ("a ", "x")}
+
+
+@pytest.mark.parametrize("name", ["A.CSV", "A.Tsv", "A.CSV.GZ", "A.TXT"])
+def test_suffixes_are_recognised_in_any_case(tmp_path: Path, name: str) -> None:
+    content = b"user,item\n1,5\n2,6\n"
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("GZ") else content)
+    assert pairs(read(tmp_path / name)) == {(1, 5), (2, 6)}
+
+
+def test_ids_may_start_with_a_number_sign(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.csv", "#a,x\n#b,y\n")
+    assert pairs(read(path, header=False)) == {("#a", "x"), ("#b", "y")}
+
+
+def test_the_largest_id_is_the_largest_that_a_model_file_holds(tmp_path: Path) -> None:
+    data = read(written(tmp_path, "a.csv", f"1,5\n2,{LARGEST_NUMBER}\n"))
+    assert data.items.values.tolist() == [5, LARGEST_NUMBER]
+    with pytest.raises(CerpError, match=r"line 2: item id .* the largest integer id; .* as text"):
+        read(written(tmp_path, "a.csv", f"1,5\n2,{LARGEST_NUMBER + 1}\n"))
 
 
 def test_ids_can_be_kept_as_strings(tmp_path: Path) -> None:
@@ -158,6 +215,23 @@ def test_typed_times_become_microseconds(tmp_path: Path) -> None:
             time = read(source).time
             assert time is not None
             assert time.tolist() == [1_000_000, 86_400_000_000]
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [0, 1_700_000_000, 1_600_000_000],  # seconds; 0 where unknown
+        [1_700_000_000_000, 1_600_000_000_000, 1],  # milliseconds
+        [10**9, 10**11, 10**12],  # something since the start of a log
+    ],
+)
+def test_whole_times_of_one_unit_are_kept(tmp_path: Path, times: list[int]) -> None:
+    frame = pd.DataFrame({"user": [1, 2, 3], "item": [5, 6, 7], "time": times})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    for source in (frame, tmp_path / "a.csv"):
+        found = read(source).time
+        assert found is not None
+        assert found.tolist() == times
 
 
 def test_times_can_be_left_out(tmp_path: Path) -> None:
@@ -296,6 +370,10 @@ def test_titles_take_the_type_of_the_items(tmp_path: Path) -> None:
     assert read(integers, ids="string", titles=titles).titles == {"5": "Heat, the", "6": "Up"}
 
 
+def test_titles_are_read_without_blanks_around_them(tmp_path: Path) -> None:
+    assert read_titles(written(tmp_path, "t.csv", "item, title\n 5, Heat \n")) == {5: "Heat"}
+
+
 def test_titles_without_header_fall_back_to_latin_1(tmp_path: Path) -> None:
     path = tmp_path / "u.item"
     path.write_bytes("1|Café (1995)|x\n2|Up|y\n".encode("latin-1"))
@@ -320,7 +398,7 @@ NASTY = st.text(
     | st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\n"),
     min_size=1,
     max_size=6,
-)
+).filter(lambda text: text.strip(" \t"))
 
 
 @settings(max_examples=100, deadline=None)
@@ -342,4 +420,5 @@ def test_whatever_csv_writes_is_read_back(
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, delimiter=delimiter, lineterminator=ending, quoting=quoting)
         writer.writerows([("user", "item"), *rows])
-    assert pairs(read(path, delimiter=delimiter)) == set(rows)
+    expected = {(user.strip(" \t"), item.strip(" \t")) for user, item in rows}
+    assert pairs(read(path, delimiter=delimiter)) == expected

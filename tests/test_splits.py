@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cerp.cli import app
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
 from cerp.data.splits import PARTS, Splits, split
@@ -143,6 +144,43 @@ def test_saved_and_loaded_it_is_the_same(tmp_path: Path, ids):
     assert loaded.protocol == splits.protocol
 
 
+@settings(max_examples=25)
+@given(ROWS, st.sampled_from(["random", "leave-last-out"]), st.booleans())
+def test_whatever_was_saved_loads_equal(tmp_path_factory, rows, protocol, are_strings):
+    user, item = zip(*rows, strict=True)
+    ids = [f"u{u}" for u in user] if are_strings else user
+    splits = split(Interactions.from_ids(ids, item, time=range(len(rows))), protocol)
+    folder = tmp_path_factory.mktemp("saved") / "split"
+    splits.save(folder)
+    assert Splits.load(folder).meta() == splits.meta()
+
+
+def test_users_with_one_interaction_each_leave_valid_and_test_empty(tmp_path: Path, capsys):
+    rows = "".join(f"{user},{user % 7}\n" for user in range(100))
+    (tmp_path / "singles.csv").write_text("user,item\n" + rows)
+    folder = str(tmp_path / "split")
+    app(["data", "split", str(tmp_path / "singles.csv"), "-o", folder], standalone_mode=False)
+    app(["data", "info", folder], standalone_mode=False)
+    assert "the test part is empty" in capsys.readouterr().err
+    assert [len(Splits.load(folder).part(name)) for name in PARTS] == [100, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["train", "valid", "test"])
+def test_a_file_that_lost_its_content_is_still_noticed(tmp_path: Path, name: str):
+    uniform(users=3, items_each=10).split().save(tmp_path / "split")
+    (tmp_path / "split" / f"{name}.txt").write_text("")
+    with pytest.raises(DataError, match=rf"{name}\.txt: the file is empty"):
+        Splits.load(tmp_path / "split")
+
+
+def test_a_split_without_training_is_refused(tmp_path: Path):
+    (tmp_path / "train.txt").write_text("")
+    (tmp_path / "test.txt").write_text("0 1\n")
+    (tmp_path / "meta.json").write_text('{"train": 0}')
+    with pytest.raises(DataError, match="the training part is empty"):
+        Splits.load(tmp_path)
+
+
 def test_users_without_any_line_survive_saving(tmp_path: Path):
     ids = {"users": Ids.range(5), "items": Ids.range(4)}
     parts = [Interactions.from_codes([u], [i], **ids) for u, i in ((0, 1), (0, 2), (1, 3))]
@@ -202,6 +240,11 @@ def test_without_a_validation_file_it_is_carved_from_training(tmp_path: Path):
     assert splits.protocol == {"name": "ready-made, validation carved", "seed": 1}
 
 
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path):
+    with pytest.raises(DataError, match=r"missing: no such folder; .* 'cerp data split' writes"):
+        Splits.load(tmp_path / "missing")
+
+
 def test_a_folder_without_a_split_says_what_it_looked_for(tmp_path: Path):
     (tmp_path / "ratings.csv").write_text("a")
     with pytest.raises(DataError, match=r"holds train.txt, test.txt .* found ratings.csv"):
@@ -213,7 +256,8 @@ def test_a_folder_without_a_split_says_what_it_looked_for(tmp_path: Path):
     [
         ("", "the file is empty"),
         ("0 -1\n", "item id -1 is negative"),
-        ("0 99999999999999999999\n", "does not fit into 64 bits"),
+        ("0 99999999999999999999\n", "item id 9+ is above 9223372036854775803"),
+        (f"{2**63 - 1} 0\n", "user id 9223372036854775807 is above"),
         (b"\xff\xfe0 1\n", "not UTF-8"),
     ],
 )

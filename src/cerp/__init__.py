@@ -13,9 +13,11 @@ Names are imported on first use, so that ``import cerp`` costs nothing.
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from cerp._version import __version__
+from cerp.errors import MissingExtra
 
 if TYPE_CHECKING:
     from cerp import nn as nn
@@ -60,14 +62,23 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "nn":  # a module, and the one that needs torch as soon as it is imported
-        return import_module("cerp.nn")
+    if name == "nn":  # a module: the import puts it here
+        return _imported("cerp.nn", name)
     if name not in _HOMES:
         raise AttributeError(f"module 'cerp' has no attribute {name!r}")
     module, _, attribute = _HOMES[name].partition(":")
-    value = getattr(import_module(module), attribute or name)
+    value = getattr(_imported(module, name), attribute or name)
     globals()[name] = value
     return value
+
+
+def _imported(module: str, name: str) -> ModuleType:
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise MissingExtra(f"cerp.{name}", "torch", "train") from None
 
 
 def __dir__() -> list[str]:

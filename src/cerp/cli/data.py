@@ -42,7 +42,7 @@ def info(
       cerp data info ratings.csv --min-rating 4 --k-core 5
       cerp data info log.tsv --user visitor --item product --protocol time --json
     """
-    leak = id_leak(splits, seed=seed) if leak_check else None
+    leak = id_leak(splits, seed=seed) if leak_check and len(splits.test) else None
     if as_json:
         found = {"id_leak": leak.summary()} if leak else {}
         print_json({**splits.meta(), "fingerprint": splits.fingerprint, **found})
@@ -50,6 +50,8 @@ def info(
     _print_sizes(splits)
     if leak:
         _print_leak(leak)
+    elif leak_check:
+        print_note("note", "the test part is empty: nothing that ids could give away")
 
 
 @app.command()

@@ -237,7 +237,7 @@ def _part_tables(path: Path) -> dict[str, Path]:
         return {}
     found: dict[str, Path] = {}
     for file in sorted(path.iterdir()):
-        name, _, suffixes = file.name.partition(".")
+        name, _, suffixes = file.name.lower().partition(".")
         if name not in PARTS or f".{suffixes.removesuffix('.gz')}" not in SUFFIXES:
             continue
         if name in found:

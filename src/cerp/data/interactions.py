@@ -29,7 +29,10 @@ class Interactions:
 
     Build one with `cerp.read`, or from arrays with `from_ids` and `from_codes`.
     The sorted order makes everything downstream independent of the order of
-    the rows in a file.
+    the rows in a file, as far as the codes are: string ids are numbered by first
+    appearance, so that a shuffled file gives other codes and other splits. To
+    keep a split whatever happens to the file, save it: `Splits.save`, or
+    ``cerp data split``.
     """
 
     user: Int32Array
@@ -169,7 +172,9 @@ class Interactions:
     def fingerprint(self) -> str:
         """SHA-256 of the sorted (user, item) codes as little-endian int32 pairs.
 
-        Independent of the order of the rows in the source.
+        It tells whether what was learned by code, such as a table of vectors, fits
+        this data. Independent of the order of the rows in the source where ids are
+        integers; where they are strings, the codes are not, nor is this.
         """
         pairs = np.stack([self.user, self.item], axis=1).astype("<i4")
         return hashlib.sha256(pairs.tobytes()).hexdigest()

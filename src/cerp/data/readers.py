@@ -75,7 +75,8 @@ def read(
         encoding: Of text files.
         ids: ``"string"`` keeps ids as text. Otherwise they are integers where the
             source says so, or in text where every id of the column is a plain
-            non-negative integer (``007`` is not one).
+            non-negative integer (``007`` is not one). Blanks around a field of
+            delimited text are no part of it, quoted or not.
         titles: A file of item titles, see `read_titles`.
 
     """
@@ -179,7 +180,7 @@ def _read_folder(folder: Path, wanted: Wanted, options: _FileOptions) -> Interac
     parts = sorted(
         file
         for file in folder.iterdir()
-        if SUFFIXES.get(file.suffix) == "parquet" and file.name[0] not in "._"
+        if SUFFIXES.get(file.suffix.lower()) == "parquet" and file.name[0] not in "._"
     )
     if not parts:
         raise DataError(
@@ -192,7 +193,7 @@ def _read_folder(folder: Path, wanted: Wanted, options: _FileOptions) -> Interac
 
 def _format_of_name(path: Path) -> Format | None:
     """The format that a suffix stands for; None for ``.txt``."""
-    suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+    suffix = Path(path.stem if text_files.is_compressed(path) else path).suffix.lower()
     if suffix == ".txt":
         return None
     if suffix not in SUFFIXES:

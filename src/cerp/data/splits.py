@@ -114,7 +114,7 @@ class Splits:
 
     @cached_property
     def fingerprints(self) -> dict[str, str]:
-        """Order-free SHA-256 of each part, and of training and validation together."""
+        """`Interactions.fingerprint` of each part, and of training and validation together."""
         parts: dict[str, str] = {name: self.part(name).fingerprint for name in PARTS}
         return parts | {"train+valid": self.train_and_valid.fingerprint}
 
@@ -199,6 +199,11 @@ class Splits:
         What ``meta.json`` says, if it is there, must agree with what is read.
         """
         root = Path(folder)
+        if not root.is_dir():
+            raise DataError(
+                f"{root}: no such folder; name one with train.txt and test.txt, such as "
+                "'cerp data split' writes (cerp.read takes files)"
+            )
         names = [name for name in PARTS if (root / f"{name}.txt").is_file()]
         if "train" not in names or "test" not in names:
             there = ", ".join(sorted(path.name for path in root.iterdir())[:8]) or "nothing"
@@ -207,9 +212,9 @@ class Splits:
                 f"found {there}"
             )
         meta = _read_json(root / "meta.json") if (root / "meta.json").is_file() else {}
-        parsed = dict(
-            zip(names, lightgcn_text.parse([root / f"{name}.txt" for name in names]), strict=True)
-        )
+        paths = [root / f"{name}.txt" for name in names]
+        empty = [path for path in paths if meta.get(path.stem) == 0]
+        parsed = dict(zip(names, lightgcn_text.parse(paths, may_be_empty=empty), strict=True))
         users = _stored_ids(root / "users.json", meta.get("users"))
         items = _stored_ids(root / "items.json", meta.get("items"))
         parts = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,12 @@ POSITIONS = {"user": 0, "item": 1, "rating": 2, "time": 3}
 """What the columns of interactions without names are."""
 
 
+# The years 1985 to 2128 since 1970. A column of whole numbers in both ranges, and none between
+# them, is in two units.
+SECONDS_RANGE = (5 * 10**8, 5 * 10**9)
+MILLISECONDS_RANGE = (5 * 10**11, 5 * 10**12)
+
+
 @dataclass(frozen=True)
 class Wanted:
     """What a caller of `cerp.read` asked of a table."""
@@ -52,6 +59,11 @@ class Wanted:
     def __post_init__(self) -> None:
         if self.ids not in (None, "string"):
             raise ConfigError(f'ids={self.ids!r}: ids is "string" or left out')
+        if self.min_rating is not None and not math.isfinite(self.min_rating):
+            raise ConfigError(
+                f"min_rating={self.min_rating} (--min-rating) cannot be compared with ratings; "
+                "give a number, or leave it out to keep every row"
+            )
 
     def given(self) -> set[str]:
         """The names of what was asked for."""
@@ -122,6 +134,15 @@ def unreadable_time(origin: Origin, row: int, value: object) -> DataError:
     return DataError(
         f"{origin.at(row)}: the time {value!r} cannot be read; times are all whole numbers, all "
         "seconds with a fraction, or all ISO 8601; time=False (--no-time) reads without times"
+    )
+
+
+def mixed_units(origin: Origin, seconds: int, milliseconds: int) -> DataError:
+    """The error for times in two units, with the first row of each."""
+    return DataError(
+        f"{origin.name}: the time in {origin.locate(seconds)} looks like seconds, that in "
+        f"{origin.locate(milliseconds)} like milliseconds; convert them to one unit; "
+        "time=False (--no-time) reads without times"
     )
 
 

@@ -11,10 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from cerp.data.formats.columns import (
+    MILLISECONDS_RANGE,
+    SECONDS_RANGE,
     Column,
     Origin,
     Wanted,
     choose,
+    mixed_units,
     unreadable_rating,
     unreadable_time,
 )
@@ -96,14 +99,25 @@ def _times(values: Values, rows: Int64Array, origin: Origin) -> Int64Array:
     if values.dtype.kind == "M":
         return values[rows].astype("datetime64[us]").astype(np.int64)
     if values.dtype.kind == "i":
-        return values[rows].astype(np.int64)
+        return _of_one_unit(values[rows].astype(np.int64), rows, origin)
     chosen = values[rows].tolist()
     attempts = [[reading(value) for value in chosen] for reading in READINGS]
     best = min(attempts, key=lambda attempt: attempt.count(None))
     if None in best:
         row = best.index(None)
         raise unreadable_time(origin, int(rows[row]), chosen[row])
-    return np.array(best, dtype=np.int64)
+    times = np.array(best, dtype=np.int64)
+    return _of_one_unit(times, rows, origin) if best is attempts[0] else times
+
+
+def _of_one_unit(times: Int64Array, rows: Int64Array, origin: Origin) -> Int64Array:
+    (least, below), (above, most) = SECONDS_RANGE, MILLISECONDS_RANGE
+    seconds = (least <= times) & (times <= below)
+    milliseconds = (above <= times) & (times <= most)
+    between = (below < times) & (times < above)
+    if seconds.any() and milliseconds.any() and not between.any():
+        raise mixed_units(origin, int(rows[seconds.argmax()]), int(rows[milliseconds.argmax()]))
+    return times
 
 
 def _whole_number(value: Any) -> int | None:

@@ -6,14 +6,15 @@ split. Needs nothing but NumPy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from cerp.data.formats.text_files import empty
+from cerp.data.formats.text_files import comment, empty
+from cerp.data.formats.vocabulary import LARGEST_ID
 from cerp.errors import DataError
 
 
@@ -26,19 +27,22 @@ class ParsedFile(NamedTuple):
     """Every user that has a line, also one without items (common in test files)."""
 
 
-def parse(paths: Sequence[Path]) -> list[ParsedFile]:
+def parse(paths: Sequence[Path], *, may_be_empty: Collection[Path] = ()) -> list[ParsedFile]:
     """Read files that belong together.
 
     Ids are integers if all of that side, in all files, are plain ones: where
     one file holds ``007``, then ``7`` in another is a string too.
     """
     tables = [_rows(path) for path in paths]
+    for path, rows in zip(paths, tables, strict=True):
+        if not rows and path not in may_be_empty:
+            raise empty(path)
     lines = _id_columns([[row[0] for row in rows] for rows in tables], paths, "user")
     items = _id_columns(
         [[token for row in rows for token in row[1:]] for rows in tables], paths, "item"
     )
     return [
-        ParsedFile(np.repeat(users, [len(row) - 1 for row in rows]), item, users)
+        ParsedFile(np.repeat(users, _item_counts(rows)), item, users)
         for rows, users, item in zip(tables, lines, items, strict=True)
     ]
 
@@ -56,10 +60,17 @@ def _rows(path: Path) -> list[list[str]]:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 text (byte {error.start})") from None
-    rows = [tokens for line in text.splitlines() if (tokens := line.split())]
-    if not rows:
-        raise empty(path)
+    rows = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.startswith("#"):
+            raise comment(path, number)
+        if tokens := line.split():
+            rows.append(tokens)
     return rows
+
+
+def _item_counts(rows: list[list[str]]) -> npt.NDArray[np.int64]:
+    return np.array([len(row) - 1 for row in rows], dtype=np.int64)
 
 
 def _id_columns(
@@ -79,8 +90,13 @@ def _integers(tokens: list[str], path: Path, what: str) -> npt.NDArray[np.int64]
     try:
         numbers = np.array(tokens, dtype=np.int64)
     except OverflowError:
-        longest = max(tokens, key=len)
-        raise DataError(f"{path}: {what} id {longest} does not fit into 64 bits") from None
+        raise _too_large(max(tokens, key=len), path, what) from None
+    if numbers.size and numbers.max() > LARGEST_ID:
+        raise _too_large(str(numbers.max()), path, what)
     if numbers.size and numbers.min() < 0:
         raise DataError(f"{path}: {what} id {numbers.min()} is negative; ids start at 0")
     return numbers
+
+
+def _too_large(number: str, path: Path, what: str) -> DataError:
+    return DataError(f"{path}: {what} id {number} is above {LARGEST_ID}, the largest integer id")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cerp.data.formats.columns import ITEM_NAMES, USER_NAMES, Column, is_recognised
-from cerp.data.formats.text_files import empty, overlong
+from cerp.data.formats.text_files import BLANKS, comment, empty, overlong
 from cerp.errors import DataError
 
 DELIMITERS = ("::", "\t", ",", ";", "|", " ")
@@ -48,9 +49,11 @@ def records(lines: Iterable[str], delimiter: str) -> Iterator[Record]:
     if len(delimiter) > 1:
         for number, line in enumerate(lines, start=1):
             if text := line.rstrip("\r\n"):
-                yield number, text.split(delimiter)
+                yield number, _trimmed(text.split(delimiter))
         return
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    # As DuckDB does, take `a, "b, c"` for two fields.
+    skip_blank = delimiter != " "
+    reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=skip_blank)
     while True:
         start = reader.line_num + 1
         try:
@@ -58,7 +61,7 @@ def records(lines: Iterable[str], delimiter: str) -> Iterator[Record]:
         except StopIteration:
             return
         if fields:
-            yield start, fields
+            yield start, _trimmed(fields)
 
 
 def sniff(
@@ -74,6 +77,7 @@ def sniff(
 
     ``is_whole`` says whether that is all of the text.
     """
+    _refuse_comment(head, source, DELIMITERS if delimiter is None else (delimiter,))
     delimiter = delimiter or find_delimiter(head, source)
     rows = first_records(head, delimiter, source)
     if not rows:
@@ -152,6 +156,24 @@ def first_records(head: str, delimiter: str, source: str) -> list[Record]:
         if not found:
             raise DataError(f"{source}, line 1: not delimited text ({error})") from None
     return found
+
+
+def _refuse_comment(head: str, source: str, delimiters: Sequence[str]) -> None:
+    """Refuse a first line that starts with '#' and is cut otherwise than the rows after it.
+
+    It would pass for a row, and decide the delimiter.
+    """
+    if not head.lstrip().startswith("#"):
+        return
+    lines = [line for line in io.StringIO(head, newline="") if line.strip()]
+    body = "".join(itertools.dropwhile(lambda line: line.lstrip().startswith("#"), lines))
+    delimiter = max(delimiters, key=lambda candidate: fit(body, candidate))
+    if fit(lines[0] + body, delimiter) < fit(body, delimiter):
+        raise comment(source, head[: head.index("#")].count("\n") + 1)
+
+
+def _trimmed(fields: list[str]) -> list[str]:
+    return [field.strip(BLANKS) for field in fields]
 
 
 def _no_rows(head: str, delimiter: str, source: str, *, is_whole: bool) -> DataError:

@@ -15,7 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from cerp.data.formats.columns import Origin, Wanted, unreadable_rating, unreadable_time
+from cerp.data.formats.columns import (
+    MILLISECONDS_RANGE,
+    SECONDS_RANGE,
+    Origin,
+    Wanted,
+    mixed_units,
+    unreadable_rating,
+    unreadable_time,
+)
+from cerp.data.formats.text_files import BLANKS
 from cerp.data.formats.vocabulary import Vocabulary, native_order
 from cerp.data.interactions import Interactions
 from cerp.errors import DataError, MissingExtra
@@ -33,8 +42,9 @@ INSTANT = (
 )
 # A bare cast of a column of text would move into DuckDB's CSV reader, and fail there.
 WHOLE_NUMBER_TEXT = "case when not contains({0}, '.') then try_cast({0} as bigint) end"
-SECONDS_TEXT = SECONDS.format("trim({0})")
-INSTANT_TEXT = INSTANT.format("trim({0})")
+TRIMMED = f"trim({{0}}, '{BLANKS}')"
+SECONDS_TEXT = SECONDS.format(TRIMMED)
+INSTANT_TEXT = INSTANT.format(TRIMMED)
 
 SIDES = ("user", "item")
 
@@ -149,6 +159,8 @@ def _load(database: Database, scan: Scan, key: str, kept: str, origin: Origin) -
             f"select count(*), min(rowid) from loaded where {kept} and time is null"
         )
         if unread == 0:
+            if reading in (WHOLE_NUMBER, WHOLE_NUMBER_TEXT):
+                _refuse_mixed_units(database, kept, origin)
             return
         failures.append((unread, row))
     row = min(failures)[1]
@@ -156,6 +168,20 @@ def _load(database: Database, scan: Scan, key: str, kept: str, origin: Origin) -
         f"select {scan.columns['time']} from {scan.table} limit 1 offset {row}", scan.given
     )
     raise unreadable_time(origin, row, value)
+
+
+def _refuse_mixed_units(database: Database, kept: str, origin: Origin) -> None:
+    (least, below), (above, most) = SECONDS_RANGE, MILLISECONDS_RANGE
+    ((last,),) = database.rows(f"select max(time) from loaded where {kept}")
+    if last is None or last < above:
+        return
+    ((seconds, between, milliseconds),) = database.rows(
+        f"select min(rowid) filter (time between {least} and {below}), "
+        f"count(*) filter (time > {below} and time < {above}), "
+        f"min(rowid) filter (time between {above} and {most}) from loaded where {kept}"
+    )
+    if seconds is not None and milliseconds is not None and not between:
+        raise mixed_units(origin, seconds, milliseconds)
 
 
 def _vocabulary(database: Database, side: str, kept: str) -> Vocabulary:

@@ -13,8 +13,16 @@ from pathlib import Path
 
 from cerp.errors import ConfigError, DataError
 
+BLANKS = " \t"
+"""Around a field of delimited text they are no part of it, quoted or not."""
+
 HEAD_BYTES = 1 << 16
 """How much of a file its layout is told from."""
+
+
+def is_compressed(path: Path) -> bool:
+    """Whether the name ends in ``.gz``, in any case."""
+    return path.suffix.lower() == ".gz"
 
 
 @contextmanager
@@ -24,7 +32,7 @@ def plain_text(path: Path, encoding: str = "utf-8") -> Iterator[Path]:
         is_utf8 = codecs.lookup(encoding).name == "utf-8"
     except LookupError:
         raise ConfigError(f"encoding={encoding!r} is not known to Python") from None
-    if is_utf8 and path.suffix != ".gz":
+    if is_utf8 and not is_compressed(path):
         yield path
         return
     with tempfile.TemporaryDirectory(prefix="cerp-") as scratch:
@@ -85,10 +93,17 @@ def empty(source: object) -> DataError:
     )
 
 
+def comment(source: object, line: int) -> DataError:
+    """The error for a line that is for people."""
+    return DataError(
+        f"{source}, line {line}: starts with '#'; comments are not read, remove the line"
+    )
+
+
 def _copy_as_utf8(path: Path, copy: Path, encoding: str, *, is_utf8: bool) -> None:
     # What claims to be UTF-8 is copied as it is: whoever reads it can name the bad line.
     errors = "surrogateescape" if is_utf8 else "strict"
-    opener = gzip.open if path.suffix == ".gz" else open
+    opener = gzip.open if is_compressed(path) else open
     try:
         with (
             opener(path, "rt", encoding=encoding, errors=errors, newline="") as source,

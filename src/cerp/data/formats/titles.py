@@ -11,6 +11,7 @@ from pathlib import Path
 
 from cerp.data.formats.columns import ITEM_NAMES, TITLE_NAMES, Column, choose_titles
 from cerp.data.formats.sniffing import find_delimiter, is_header, records
+from cerp.data.formats.text_files import is_compressed
 from cerp.data.formats.vocabulary import CANONICAL_INTEGER
 from cerp.data.ids import Id, Ids
 from cerp.errors import DataError
@@ -66,7 +67,7 @@ def _titles(path: Path) -> dict[str, str]:
 def _text(path: Path) -> str:
     try:
         content = path.read_bytes()
-        if path.suffix == ".gz":
+        if is_compressed(path):
             content = gzip.decompress(content)
     except (EOFError, OSError, zlib.error) as error:
         raise DataError(f"{path}: the titles cannot be read ({error})") from None

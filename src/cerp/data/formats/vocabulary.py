@@ -6,6 +6,7 @@ Whether ids are integers or strings is decided here, on the distinct values.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,15 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from cerp.data.formats.columns import Origin
+from cerp.data.formats.text_files import BLANKS
 from cerp.data.ids import Ids, Int32Array, Int64Array
 from cerp.errors import DataError
 
 CANONICAL_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 """Text that an integer prints as: 007, +7 and 7.0 are not 7."""
 
-LARGEST_ID = np.iinfo(np.int64).max
+LARGEST_ID = 2**63 - 5
+"""What a model file can hold (`cerp.artifact.numbers`): better refused before training."""
 LONG_INTEGER = 40
-"""So many characters never fit into int64."""
+"""So many characters are always beyond it."""
 KEEP_AS_TEXT = 'ids="string" (--string-ids) keeps such ids as text'
 
 
@@ -45,9 +48,14 @@ def native_order(
 ) -> tuple[Ids, Int32Array]:
     """Ids of one side in numeric order, else by first appearance; and the place of each value.
 
-    ``is_text`` says that the source has no types, so that the text of an
-    integer is an integer, provided that every id of the column is one.
+    ``is_text`` says that the source has no types: blanks around a value are no
+    part of it, and the text of an integer is an integer, provided that every id
+    of the column is one.
     """
+    if is_text:
+        vocabulary, place = _trimmed(vocabulary)
+    else:
+        place = np.arange(len(vocabulary.values), dtype=np.int32)
     values = vocabulary.values
     are_strings = as_strings
     if values.dtype.kind == "O":
@@ -66,7 +74,7 @@ def native_order(
         ids = Ids(values[order])
     rank = np.empty(len(order), dtype=np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)
-    return ids, rank
+    return ids, rank[place]
 
 
 def encode(
@@ -84,18 +92,36 @@ def encode(
         )
     chosen = chosen.astype(object)
     _refuse_mixed_types(chosen, rows, side, origin)
-    position: dict[Any, int] = {}
-    codes: Int32Array = np.fromiter(
-        (position.setdefault(value, len(position)) for value in chosen), np.int32, len(chosen)
-    )
-    distinct = np.empty(len(position), dtype=object)
-    distinct[:] = list(position)
+    distinct, codes = _distinct(chosen)
     try:
-        "".join(map(str, position)).encode()
+        "".join(map(str, distinct)).encode()
     except UnicodeEncodeError:
         raise DataError(f"{origin.name}: a {side} id holds half a surrogate pair") from None
     _, first = np.unique(codes, return_index=True)
     return Vocabulary(distinct, rows[first]), codes
+
+
+def _trimmed(vocabulary: Vocabulary) -> tuple[Vocabulary, Int32Array]:
+    """The values without blanks around them, and where each value went: some become equal."""
+    values = vocabulary.values.tolist()
+    trimmed = [value and value.strip(BLANKS) for value in values]
+    if trimmed == values:
+        return vocabulary, np.arange(len(values), dtype=np.int32)
+    distinct, place = _distinct(trimmed)
+    first_rows = np.full(len(distinct), np.iinfo(np.int64).max)
+    np.minimum.at(first_rows, place, vocabulary.first_rows)
+    return Vocabulary(distinct, first_rows), place
+
+
+def _distinct(values: Iterable[Any]) -> tuple[npt.NDArray[Any], Int32Array]:
+    """Distinct values by first appearance, and all values as codes."""
+    position: dict[Any, int] = {}
+    codes: Int32Array = np.fromiter(
+        (position.setdefault(value, len(position)) for value in values), np.int32
+    )
+    distinct = np.empty(len(position), dtype=object)
+    distinct[:] = list(position)
+    return distinct, codes
 
 
 def _refuse_mixed_types(
@@ -132,7 +158,7 @@ def _refuse_out_of_range(
 ) -> None:
     for problem, bad in (
         ("is negative", values < 0),
-        ("does not fit into 64 bits", values > LARGEST_ID),
+        (f"is above {LARGEST_ID}, the largest integer id", values > LARGEST_ID),
     ):
         if bad.any():
             worst = np.flatnonzero(bad)[np.argmin(vocabulary.first_rows[bad])]
