@@ -22,6 +22,7 @@ import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from cerp.backbones.half import half_pair_scores
 from cerp.data.ids import Int32Array, Int64Array
 from cerp.data.interactions import Interactions
 from cerp.sparse import Csr, reordered
@@ -69,6 +70,11 @@ class Graph(nn.Module):
         ):
             self.register_buffer(name, torch.from_numpy(array), persistent=False)
 
+    @property
+    def adjacency(self) -> Csr:
+        """Â"""
+        return Csr(self.offsets, self.columns, self.values)
+
     def propagate(self, table: Tensor, layers: int) -> Tensor:
         """``p(Â) table``"""
         width = table.shape[1] if table.is_cuda else CPU_COLUMN_BLOCK
@@ -84,8 +90,11 @@ class Graph(nn.Module):
         E comes in blocks of columns with a row for each node; pairs are nodes
         too. Differentiable in the blocks, once. The same as looking the rows up
         in `propagate`, with less memory traffic: neither Z nor its gradient is
-        ever put together.
+        ever put together. On a CPU blocks of float32 go through the layers in
+        half precision (see `cerp.backbones.half`).
         """
+        if blocks[0].device.type == "cpu" and blocks[0].dtype == torch.float32:
+            return half_pair_scores(blocks, self.adjacency, layers, first, second)
         scores: Tensor = _PairScores.apply(  # type: ignore[no-untyped-call]
             self, layers, first, second, *blocks
         )
@@ -96,7 +105,7 @@ class Graph(nn.Module):
 
         The block has a row for each node.
         """
-        adjacency = Csr(self.offsets, self.columns, self.values)
+        adjacency = self.adjacency
         result = block = block.contiguous()
         for _ in range(layers):
             result = adjacency.times_plus(result, block)
