@@ -60,25 +60,27 @@ def pruning_penalty(vectors: Tensor, *, temperature: float, weight: Tensor | Non
 
 
 class _Penalty(torch.autograd.Function):
-    """Value and gradient in one pass, a few rows at a time.
+    """Value and gradient in one pass; on CPUs a few rows at a time, and none of weight 0.
 
     The table of LightGCN has millions of entries, and plain autograd would
     write five temporaries of that size: on a CPU that is most of the step.
+    Half of its rows are not in the batch.
     """
 
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, weight: Tensor, temperature: float) -> Tensor:
-        gradient = vectors.new_empty(vectors.shape)
-        width = vectors.shape[-1]
-        rows = vectors.numel() if vectors.is_cuda else max(PENALTY_VALUES // width, 1)
-        flat = vectors.reshape(-1, width), weight.reshape(-1), gradient.view(-1, width)
-        total = vectors.new_zeros(())
-        for some, counts, into in zip(*(torch.split(part, rows) for part in flat), strict=True):
-            smooth = torch.mul(some, temperature, out=into).tanh_()
-            squared = smooth.square()
-            total -= torch.dot(counts, squared.sum(dim=1))
-            # In the same place, d/de of -w tanh²(ηe): -2ηw (tanh(ηe) - tanh³(ηe)).
-            smooth.addcmul_(smooth, squared, value=-1).mul_((-2 * temperature * counts)[:, None])
+        table, counts = vectors.reshape(-1, vectors.shape[-1]), weight.reshape(-1)
+        if vectors.is_cuda:
+            gradient = table * temperature
+            total = _to_gradient(gradient, counts, temperature)
+        else:
+            gradient, total = torch.zeros_like(table), table.new_zeros(())
+            rows_at_once = max(PENALTY_VALUES // table.shape[1], 1)
+            for rows in torch.split(counts.nonzero().squeeze(1), rows_at_once):
+                some = table.index_select(0, rows).mul_(temperature)
+                total += _to_gradient(some, counts[rows], temperature)
+                gradient.index_copy_(0, rows, some)
+        gradient = gradient.view(vectors.shape)
         ctx.save_for_backward(gradient)
         return total
 
@@ -88,6 +90,17 @@ class _Penalty(torch.autograd.Function):
         (gradient,) = ctx.saved_tensors
         # In place, for its size; autograd refuses to come here a second time.
         return gradient.mul_(grad), None, None
+
+
+def _to_gradient(scaled: Tensor, counts: Tensor, temperature: float) -> Tensor:
+    """The penalty of vectors given as ηe, which give way to its gradient.
+
+    d/de of -w tanh²(ηe) is ``-2ηw (tanh(ηe) − tanh³(ηe))``.
+    """
+    smooth = scaled.tanh_()
+    squared = smooth.square()
+    smooth.addcmul_(smooth, squared, value=-1).mul_((-2 * temperature * counts)[:, None])
+    return -torch.dot(counts, squared.sum(dim=1))
 
 
 def margin(weight: Tensor, threshold: Tensor, ceiling: Tensor | float = 1.0) -> Tensor:
