@@ -38,7 +38,7 @@ ROWS_AT_ONCE = 1 << 12
 def half_pair_scores(
     blocks: Sequence[Tensor], adjacency: Csr, layers: int, first: Tensor, second: Tensor
 ) -> Tensor:
-    """`Graph.pair_scores` of blocks of float32: to a thousandth, in norm, and the same every time."""
+    """`Graph.pair_scores` of float32 blocks: to a thousandth in norm, and the same every time."""
     scores: Tensor = _HalfPairScores.apply(  # type: ignore[no-untyped-call]
         adjacency, layers, first, second, *blocks
     )

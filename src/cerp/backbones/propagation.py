@@ -7,7 +7,8 @@ respect to ``p(Â) E``: nothing is transposed and no stack of layers is stored.
 
 Columns of E do not mix, so E comes and goes in blocks of columns. On a CPU
 most of the time is spent waiting for memory: a block stays in cache through
-all layers, and the graph numbers its nodes so that neighbours are near.
+all layers, the graph numbers its nodes so that neighbours are near, and what is
+propagated for training is stored in half precision (see `cerp.backbones.half`).
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from cerp.data.ids import Int32Array, Int64Array
 from cerp.data.interactions import Interactions
 from cerp.sparse import Csr, reordered
 
-CPU_COLUMN_BLOCK = 32
-"""Columns that go through all layers together on CPUs (see results/propagation.json for other
-widths); on GPUs all of them do."""
+CPU_COLUMN_BLOCK = 64
+"""Columns of E that are computed together on CPUs; on GPUs all of them are. It suits training;
+`propagate` alone would be a little faster with 32 (see results/propagation.json)."""
 SWEEPS = 10
 """Of `near_neighbours`: on Gowalla they take 0.1 s, and more of them gain nothing."""
 
