@@ -62,7 +62,7 @@ class _HalfPairScores(torch.autograd.Function):
         ctx.walk, ctx.terms, ctx.scale = walk, terms, scale
         ctx.widths = [block.shape[1] for block in blocks]
         ctx.save_for_backward(first, second, sums, weight)
-        return torch.einsum("bd,bmd->bm", of_first, of_second).mul_(weight)
+        return torch.einsum("bd,bmd->bm", of_first, of_second) * weight
 
     @staticmethod
     @once_differentiable
