@@ -162,11 +162,14 @@ def test_networks_are_as_wide_as_for_the_full_dimension():
 
 def test_mlp_ranks_alike_in_blocks_of_any_size(monkeypatch: pytest.MonkeyPatch):
     scorer, users = create("mlp").scorer(full_table()), np.arange(3, dtype=np.int32)
-    whole = scorer.score_all(users)
+    whole, sizes = scorer.score_all(users), []
+    tower = scorer.mlp.tower
+    monkeypatch.setattr(scorer.mlp, "tower", lambda sums: sizes.append(sums.nbytes) or tower(sums))
     # 3 users of width 128 in float32 are 1,536 bytes for each item of a block.
-    for allowed in (1, 2 * 1536, 4 * 1536 + 1):
+    for allowed, largest in ((1, 1536), (2 * 1536, 2 * 1536), (4 * 1536 + 1, 4 * 1536)):
         monkeypatch.setitem(mlp.SCORING_BYTES, "cpu", allowed)
         torch.testing.assert_close(scorer.score_all(users), whole)
+        assert max(sizes[-2:]) <= largest == max(sizes)
 
 
 def test_mlp_starts_from_its_generator_alone():

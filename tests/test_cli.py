@@ -269,6 +269,26 @@ def test_export_judges_every_precision_and_writes_the_one_asked_for(trained):
     assert cerp.load(folder / "model.cerp").model.facts["budget"] == "95%"
 
 
+def test_export_keeps_the_precision_and_the_size_of_a_run_under_a_limit(trained, tmp_path: Path):
+    folder, _ = trained
+    options = "--budget 2KB --backbone mf --dim 8 --epochs 1 --prune-epochs 1"
+    place = tmp_path / "a run"
+    result = run("train", str(folder / "data"), *options.split(), "-o", str(place))
+    assert f"cerp serve '{place / 'model-2KB.cerp'}'" in " ".join(result.stderr.split())
+    target = tmp_path / "model.cerp"
+    result = run("export", str(place), "-d", str(folder / "data"), "-o", str(target))
+    assert result.returncode == 0, result.stderr
+    assert target.read_bytes() == (place / "model-2KB.cerp").read_bytes()
+
+
+def test_train_says_why_there_is_no_file(trained):
+    folder, _ = trained
+    options = "--budget 50% --method dhe --backbone mf --dim 8 --epochs 1"
+    result = run("train", str(folder / "data"), *options.split())
+    assert result.returncode == 0, result.stderr
+    assert "no file: 50%: DeepHashEmbedding cannot be written" in " ".join(result.stderr.split())
+
+
 def test_export_under_a_limit_writes_the_best_that_fits(trained):
     folder, _ = trained
     found = export(folder, "--max-size", "900B")

@@ -26,18 +26,6 @@ Refit = Literal["train+valid", "all"]
 Values = Literal["fp32", "fp16", "int8", "int4"]
 Precision = Literal["float32", "bfloat16"]
 
-COUNTS = {
-    "batch_size",
-    "buckets",
-    "dim",
-    "epochs",
-    "evaluate_every",
-    "max_epochs",
-    "negatives",
-    "patience",
-    "validation_users",
-}
-"""Settings that are whole numbers."""
 LARGEST_SEED = 2**32 - 1
 """Some random numbers are hashes of one 64-bit word: half of it is the seed."""
 
@@ -296,11 +284,13 @@ def _built(cls: type[_T], values: dict[str, Any], where: str) -> _T:
 
 
 def _check_positive(config: Any, *names: str) -> None:
+    """Refuse what is not above zero, and parts of whole numbers."""
+    kinds = {entry.name: str(entry.type) for entry in fields(config)}
     for name in names:
         value = getattr(config, name)
         if value is not None and not value > 0:
             raise ConfigError(f"{name} must be above zero, got {value}")
-        if name in COUNTS and value is not None and not isinstance(value, int):
+        if kinds[name].startswith("int") and isinstance(value, float):
             raise ConfigError(f"{name} must be a whole number, got {value}")
 
 

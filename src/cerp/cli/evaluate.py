@@ -111,7 +111,7 @@ def _runtime(name: str, splits: Splits, on: Part) -> Runtime:
         raise DataError(
             f"{name} was made of other data: its users or items are not those of --data"
         )
-    if runtime.trained_on:
+    if runtime.trained_on:  # by the name of its file, and before anything else is judged
         evaluation.refuse_learned(name, runtime.trained_on, splits, on)
     return runtime
 

@@ -84,10 +84,8 @@ def export(
     )
     names = None if titles is None else read_titles(titles, model.splits.items)
     tried = every_encoding(model, graph=graph, limit=limit, seen=seen, ids=ids, titles=names)
-    is_limited = limit != SizeLimit()
-    best = best_written(
-        tried, graph or "edges", values or (None if is_limited else model.encoding.values)
-    )
+    own = model.encoding.values if limit == SizeLimit() else None
+    best = best_written(tried, graph or "edges", values or own)
     assert best.data is not None
     write_bytes(output, best.data)
     if as_json:
