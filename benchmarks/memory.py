@@ -23,6 +23,7 @@ from cerp.config import PruneConfig
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
 from cerp.embeddings.cerp import CompositionalEmbedding
+from cerp.memory import freed_memory_kept
 from cerp.recommender import Recommender
 from cerp.sampling import Sampler
 from cerp.stages import ScheduledPruning
@@ -75,8 +76,9 @@ def main() -> None:
     hooks = ScheduledPruning(embedding, config, [limit], len(sampler))
     loop = Loop(model, sampler, hooks.optimizers(model), epochs=1, hooks=hooks, label="memory")
     started = time.perf_counter()
-    for position in range(STEPS):
-        loop.take_step(sampler.next_batch(), 0, position)
+    with freed_memory_kept():  # as `Loop.run` does
+        for position in range(STEPS):
+            loop.take_step(sampler.next_batch(), 0, position)
     figures = {
         "entities": USERS + ITEMS,
         "interactions": len(train),

@@ -60,47 +60,42 @@ def pruning_penalty(vectors: Tensor, *, temperature: float, weight: Tensor | Non
 
 
 class _Penalty(torch.autograd.Function):
-    """Value and gradient in one pass; on CPUs a few rows at a time, and none of weight 0.
+    """Value and gradient in one pass; on CPUs a few rows at a time.
 
     The table of LightGCN has millions of entries, and plain autograd would
     write five temporaries of that size: on a CPU that is most of the step.
-    Half of its rows are not in the batch.
     """
 
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, weight: Tensor, temperature: float) -> Tensor:
-        table, counts = vectors.reshape(-1, vectors.shape[-1]), weight.reshape(-1)
-        if vectors.is_cuda:
-            gradient = table * temperature
-            total = _to_gradient(gradient, counts, temperature)
-        else:
-            gradient, total = torch.zeros_like(table), table.new_zeros(())
-            rows_at_once = max(PENALTY_VALUES // table.shape[1], 1)
-            for rows in torch.split(counts.nonzero().squeeze(1), rows_at_once):
-                some = table.index_select(0, rows).mul_(temperature)
-                total += _to_gradient(some, counts[rows], temperature)
-                gradient.index_copy_(0, rows, some)
-        gradient = gradient.view(vectors.shape)
-        ctx.save_for_backward(gradient)
+        table, counts = vectors.reshape(-1, vectors.shape[-1]), weight.reshape(-1, 1)
+        gradient, total = table.new_empty(table.shape), table.new_zeros(())
+        rows = len(table) if vectors.is_cuda else PENALTY_VALUES // table.shape[1]
+        pieces = (torch.split(each, max(rows, 1)) for each in (table, counts, gradient))
+        for some, count, place in zip(*pieces, strict=True):
+            total += _write_gradient(place, some, count, temperature)
+        ctx.gradient = gradient.view(vectors.shape)
         return total
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        (gradient,) = ctx.saved_tensors
-        # In place, for its size; autograd refuses to come here a second time.
+        # In place, for its size, and handed over: what else there is will be added to it in
+        # place. Autograd refuses to come here a second time.
+        gradient, ctx.gradient = ctx.gradient, None
         return gradient.mul_(grad), None, None
 
 
-def _to_gradient(scaled: Tensor, counts: Tensor, temperature: float) -> Tensor:
-    """The penalty of vectors given as ηe, which give way to its gradient.
+def _write_gradient(place: Tensor, vectors: Tensor, counts: Tensor, temperature: float) -> Tensor:
+    """The penalty of some vectors; its gradient goes to ``place``.
 
     d/de of -w tanh²(ηe) is ``-2ηw (tanh(ηe) − tanh³(ηe))``.
     """
-    smooth = scaled.tanh_()
-    squared = smooth.square()
-    smooth.addcmul_(smooth, squared, value=-1).mul_((-2 * temperature * counts)[:, None])
-    return -torch.dot(counts, squared.sum(dim=1))
+    smooth = (vectors * temperature).tanh_()
+    torch.mul(smooth, -2 * temperature * counts, out=place)
+    penalty = torch.dot(smooth.flatten(), place.flatten()) / (2 * temperature)
+    place.addcmul_(place, smooth.square_(), value=-1)
+    return penalty
 
 
 def margin(weight: Tensor, threshold: Tensor, ceiling: Tensor | float = 1.0) -> Tensor:

@@ -14,7 +14,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from cerp.config import Precision
 from cerp.distributed import from_first, rank, world_size
 from cerp.errors import TrainingError
 from cerp.losses import bpr
+from cerp.memory import freed_memory_kept
 from cerp.progress import progress
 from cerp.recommender import Recommender
 from cerp.sampling import Batch, Sampler
@@ -163,6 +164,7 @@ class Loop:
         self.model.train()
         total = self.epochs * len(self.sampler)
         with (
+            freed_memory_kept() if self.sampler.device.type == "cpu" else nullcontext(),
             _interruption_noted() as interrupted,
             progress(self.label, total, quiet=self.quiet or self.rank > 0) as bar,
         ):

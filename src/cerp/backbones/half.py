@@ -32,7 +32,7 @@ LARGEST = 2.0**15
 SMALLEST_BOUND = 2.0**-100
 """Tables and gradients below are scaled no further: float32 ends there too."""
 ROWS_AT_ONCE = 1 << 12
-"""Rows that are converted together."""
+"""Rows that are converted together: they stay in cache."""
 
 
 def half_pair_scores(
@@ -58,11 +58,11 @@ class _HalfPairScores(torch.autograd.Function):
         scale = LARGEST * inverse_power(terms * walk.largest_degree * _largest(blocks))
         sums = walk.sum_of_powers(_halved(blocks, scale / walk.root), terms)
         weight = walk.root[first] * walk.root[second, 0] / (scale * terms) ** 2
-        of_first, of_second = (F.embedding(nodes, sums).float() for nodes in (first, second))
+        dots = torch.cat([_dots(sums, *some) for some in _pieces(first, second)])
         ctx.walk, ctx.terms, ctx.scale = walk, terms, scale
         ctx.widths = [block.shape[1] for block in blocks]
         ctx.save_for_backward(first, second, sums, weight)
-        return torch.einsum("bd,bmd->bm", of_first, of_second) * weight
+        return dots * weight
 
     @staticmethod
     @once_differentiable
@@ -121,6 +121,12 @@ def _largest(blocks: Sequence[Tensor]) -> float:
     """``max |entry|``"""
     extremes = [torch.aminmax(block) for block in blocks]
     return max(max(-float(low), float(high)) for low, high in extremes)
+
+
+def _dots(table: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """``⟨u_a, u_b⟩`` in float32, for a in ``first`` (B,) and each b of its row of ``second``."""
+    of_first, of_second = (F.embedding(nodes, table).float() for nodes in (first, second))
+    return torch.einsum("bd,bmd->bm", of_first, of_second)
 
 
 def _halved(blocks: Sequence[Tensor], factors: Tensor) -> Tensor:
