@@ -24,6 +24,16 @@ def machine(*packages: str) -> dict[str, Any]:
     }
 
 
+def described(device: str) -> dict[str, Any]:
+    """The machine, or the GPU of it that did the work."""
+    found = machine("torch")
+    if device == "cuda":
+        import torch  # not before: some benchmarks measure what runs without it
+
+        found["processor"] = torch.cuda.get_device_name()
+    return found
+
+
 def processor() -> str:
     """The name of the CPU, where Linux tells it."""
     info = Path("/proc/cpuinfo")

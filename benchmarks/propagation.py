@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from machine import RESULTS, machine, write_figures
+from machine import RESULTS, described, write_figures
 
 from cerp.backbones import LightGCN, propagation
 from cerp.capture import CapturedStep
@@ -77,7 +77,7 @@ def main() -> None:
         "layers": LAYERS,
         "nodes": backbone.graph.num_nodes,
         "nonzeros": len(backbone.graph.values),
-        "machine": described(device),
+        "machine": described(device) | {"threads": torch.get_num_threads()},
     }
     if device == "cpu":
         result["best_milliseconds_of_propagation_by_column_block"] = by_column_block(
@@ -183,12 +183,6 @@ def wait(device: str) -> None:
     """Let a GPU finish what it was given."""
     if device == "cuda":
         torch.cuda.synchronize()
-
-
-def described(device: str) -> dict[str, Any]:
-    """The machine, or the GPU that did the work."""
-    found = machine("torch") | {"threads": torch.get_num_threads()}
-    return found | {"processor": torch.cuda.get_device_name()} if device == "cuda" else found
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ The grid of `cerp tune` for each method and backbone: validation NDCG@10 after 1
 epochs of training, the test part withheld. A method is searched at 99%, or at
 90% where it can do no more; those whose rows are shared or narrow, and so get
 gradients of quite another size at 90%, at both. The best settings go to
-src/cerp/paper/searched.json, which the recipes of `cerp paper` use.
+src/cerp/paper/searched.json, which the recipes of `cerp paper` use; those of
+full size with LightGCN come from the longer search of `full_size.py`.
 
 Trials are kept in runs/search: a killed search goes on, and several processes
 that run this script divide it up. With ``--collect`` nothing is trained: what
@@ -19,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,6 +48,7 @@ BACKBONES = ("lightgcn", "mlp")
 EPOCHS = 15
 UNUSED = {("cerp", "lightgcn"), ("cerp", "mlp")}
 """Searched, for comparison, but compared by their preset: its figures are in choices.json."""
+LONGER = ("full", "lightgcn")
 FOLDER = Path("runs/search")
 SEARCHED = Path(__file__).parents[1] / "src/cerp/paper/searched.json"
 
@@ -101,12 +104,23 @@ def collect(folder: Path, dataset: str) -> None:
         found = [search for search in mine if search is not None]
         if len(found) == len(mine) and (method, backbone) not in UNUSED:
             best[backbone][method] = best_by_budget(found)
+            if (method, backbone) == LONGER:
+                best[backbone][method] |= longer_search(dataset, best[backbone][method])
             for budget, settings in best[backbone][method].items():
                 print(f"{method:10} {backbone:9} {budget:4} {settings}")
     missing = [asked.name for asked in everything if asked not in done]
     figures = {"searches": list(done.values()), "missing": missing, "best": best}
     write_figures(RESULTS / dataset / "search.json", figures)
     write_figures(SEARCHED, read(SEARCHED) | {dataset: best})
+
+
+def longer_search(dataset: str, budgets: Iterable[str]) -> dict[str, Any]:
+    """What `full_size.py` chose, where it was run."""
+    path = RESULTS / dataset / "full_size.json"
+    if not path.exists():
+        return {}
+    settings = {f"train.{name}": value for name, value in read(path)["chosen"].items()}
+    return dict.fromkeys(budgets, settings)
 
 
 def read(path: Path) -> dict[str, Any]:

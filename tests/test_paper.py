@@ -674,6 +674,15 @@ def test_what_was_tried_and_refused_is_not_called_missing(tmp_path: Path):
     assert "[0 of 1 cells](../results/lastfm/other-data.md)" in page
 
 
+def test_what_a_search_would_gain_at_full_size_is_told_beside_its_preset(tmp_path: Path):
+    told = "makes it better on validation"
+    assert told not in summary(tmp_path)
+    trials = [{"valid_ndcg@10": score} for score in (0.2, 0.21, 0.25, 0.1)]
+    (tmp_path / "lastfm").mkdir()
+    (tmp_path / "lastfm" / "full_size.json").write_text(json.dumps({"trials": trials}))
+    assert f"{told}: 25.0% on lastfm." in summary(tmp_path)
+
+
 def test_stalls_of_several_seeds_are_one_mean(tmp_path: Path):
     row = {"variant": "default", "backbone": "mlp", "sparsity": 99, "preset": "paper"}
     rows = [{**row, "seed": seed, "stalls_at": 94.0 + 2 * seed} for seed in range(2)]
@@ -692,17 +701,3 @@ def test_sensitivities_are_told_by_value_with_the_spread_of_seeds(tmp_path: Path
     told = "here: lightgcn, missing; mlp, 4000: 0.0400 ± 0.0141, 5000: 0.0600."
     assert f"The paper says that more buckets are not always better; {told}" in found
     assert "LightGCN is more sensitive to gamma than the MLP; here: missing." in found
-
-
-def test_earlier_figures_stand_in_until_a_recipe_has_its_own(tmp_path: Path):
-    config = {"ordering": "spectral"}
-    row = {"run": "default", "dataset": "gowalla", "backbone": "lightgcn", "method": "cerp"}
-    rows = [
-        {**row, "budget": budget, "test_ndcg10": 0.5, "pruning": {}, "config": config}
-        for budget in ("95%", "99%")
-    ]
-    (tmp_path / "training.json").write_text(json.dumps({"rows": rows}))
-    measured = Measured(made_up_results(tmp_path))
-    wanted = {"method": "cerp", "backbone": "lightgcn"}
-    assert measured.scores(sparsity=99, **wanted) == [0.12]
-    assert measured.scores(sparsity=95, **wanted) == [0.5]

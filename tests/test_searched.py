@@ -98,6 +98,20 @@ def test_settings_in_use_are_the_best_that_were_measured():
     }
     for backbone, methods in figures["best"].items():
         for method, settings in methods.items():
-            assert settings == best_by_budget(measured[method, backbone])
+            if (method, backbone) != ("full", "lightgcn"):  # which has a longer search
+                assert settings == best_by_budget(measured[method, backbone])
     in_use = json.loads(files("cerp.paper").joinpath("searched.json").read_text("utf-8"))
     assert in_use["gowalla"] == figures["best"]
+
+
+def test_full_size_has_the_shortest_of_the_best_settings_of_its_own_search():
+    trials = json.loads((RESULTS / "gowalla" / "full_size.json").read_text())["trials"]
+    ranked = sorted(trials, key=lambda trial: trial["valid_ndcg@10"], reverse=True)
+    # 300 epochs and 250 epochs; the next one is behind by half a percent.
+    assert [trial["valid_ndcg@10"] for trial in ranked[:3]] == [0.10116, 0.10113, 0.10067]
+    shorter = ranked[1]["settings"]
+    assert shorter["epochs"] == 250
+
+    in_use = searched_settings("gowalla", "full", "lightgcn", "full")["train"]
+    assert in_use.items() <= shorter.items()
+    assert in_use.keys() >= {"optimizer", "learning_rate", "weight_decay", "schedule", "epochs"}

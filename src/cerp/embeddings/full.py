@@ -16,7 +16,8 @@ class FullEmbedding(Embedding):
     """``e_k = E[k]`` with E of N x d values, drawn from N(0, 0.1²) at the start.
 
     As LightGCN has it. From Xavier's values, ten times smaller for large N, the best schedule
-    came to .093 on Gowalla's validation part, from these to .097 (results/choices.json).
+    without decay came to .093 on Gowalla's validation part, from these to .097
+    (results/choices.json).
     """
 
     capturable = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +15,18 @@ MISSING, REFUSED = "missing", "not possible"
 
 
 class Measured:
-    """The rows of method tables; where these have none, what was measured before them."""
+    """The rows of method tables."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        of_recipes = {
+        rows = {
             (_key(row), row["accounting"], row["seed"]): row
             for name in ("other-data", "table2")
             for path in sorted(folder.glob(f"*/{name}.json"))
             for row in json.loads(path.read_text(encoding="utf-8"))
             if row["refit"] is None  # figures that are compared are of models trained on training
         }
-        known = list(of_recipes.values())
-        self.rows = known + _earlier_rows(self.read("training.json"), known)
+        self.rows = list(rows.values())
 
     def scores(self, **wanted: Any) -> list[float]:
         """NDCG@10 of every seed of the rows with these values."""
@@ -60,28 +59,6 @@ class Measured:
         else:
             state = f"complete; {len(reasons)} {REFUSED}" if reasons else "complete"
         return f"[{state}]({link})"
-
-
-def _earlier_rows(training: Any, known: Sequence[Row]) -> list[Row]:
-    """What was measured before there were recipes, where these have nothing yet."""
-    rows = [_earlier_row(row) for row in (training or {"rows": []})["rows"]]
-    measured = {_key(row) for row in known}
-    return [row for row in rows if row is not None and _key(row) not in measured]
-
-
-def _earlier_row(row: dict[str, Any]) -> Row | None:
-    if row["run"].endswith("alone"):  # the same setting as another run there
-        return None
-    is_full = row["method"] == "full"
-    return {
-        "method": row["method"],
-        "dataset": row["dataset"],
-        "backbone": row["backbone"],
-        "sparsity": 0.0 if is_full else int(row["budget"].rstrip("%")),
-        "preset": "paper" if row["run"].startswith("paper") else "default",
-        "ordering": None if is_full else row["config"]["ordering"],
-        "ndcg10": row["test_ndcg10"],
-    }
 
 
 def _key(row: Row) -> tuple[Any, ...]:
