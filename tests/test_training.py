@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cerp
-from cerp import backbones
+from cerp import backbones, training
 from cerp.config import Config, PruneConfig, RunOptions, StallAction, TrainConfig
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
@@ -183,6 +184,24 @@ def test_cosine_ends_near_zero():
     # The last of 20 steps runs at 0.1 * (1 + cos(19/20 pi)) / 2.
     rate = loop.optimizers[0].param_groups[0]["lr"]
     assert rate == pytest.approx(0.1 * (1 + np.cos(0.95 * np.pi)) / 2)
+
+
+def test_freed_memory_is_kept_for_all_steps_and_no_longer(monkeypatch: pytest.MonkeyPatch):
+    happened: list[str] = []
+
+    @contextmanager
+    def noted() -> Iterator[None]:
+        happened.append("kept")
+        yield
+        happened.append("handed back")
+
+    class NoteSteps(StageHooks):
+        def before_step(self, step: int) -> None:
+            happened.append("step")
+
+    monkeypatch.setattr(training, "freed_memory_kept", noted)
+    loop_over(mf(), epochs=1, hooks=NoteSteps()).run()
+    assert happened == ["kept", "step", "step", "handed back"]
 
 
 def test_a_loss_that_is_not_finite_stops_with_the_step_named():
