@@ -21,10 +21,10 @@ from cerp.artifact import (
     section_bytes,
 )
 from cerp.config import Config, PruneConfig, RunOptions, TrainConfig
+from cerp.data.formats.titles import titles_of
 from cerp.data.ids import Ids
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
-from cerp.data.titles import read_titles
 from cerp.errors import ConfigError, DataError
 from cerp.evaluation import evaluate
 from cerp.export import Written, best_written, every_encoding
@@ -162,23 +162,51 @@ def test_a_backbone_that_no_runtime_knows_is_refused():
         ship(model.recommender, model.splits, "mine")
 
 
-def test_titles_are_found_by_id_and_default_to_it(tmp_path: Path):
+def test_titles_are_found_by_id(tmp_path: Path):
     path = tmp_path / "titles.tsv"
     path.write_text('item\ttitle\n7\tAlien, "uncut"\n3\tHeat\n', encoding="utf-8")
-    assert read_titles(path, Ids([3, 5, 7])) == ["Heat", "5", 'Alien, "uncut"']
+    assert titles_of(Ids([3, 5, 7]), path) == {3: "Heat", 7: 'Alien, "uncut"'}
 
 
 def test_titles_of_movielens_are_read_as_they_are(tmp_path: Path):
     path = tmp_path / "u.item"
     path.write_bytes("1|Les Misérables (1995)|01-Jan-1995||\n".encode("latin-1"))
-    assert read_titles(path, Ids([1])) == ["Les Misérables (1995)"]
+    assert titles_of(Ids([1]), path) == {1: "Les Misérables (1995)"}
 
 
 def test_titles_of_other_items_are_refused(tmp_path: Path):
     path = tmp_path / "titles.csv"
     path.write_text("item,title\n9,Nine\n", encoding="utf-8")
-    with pytest.raises(DataError, match="none of the ids"):
-        read_titles(path, Ids([1, 2]))
+    with pytest.raises(DataError, match="none of its 1 ids is an item of the data"):
+        titles_of(Ids([1, 2]), path)
+
+
+def entitled() -> Splits:
+    data = synthetic(120, 80, 1500)
+    return replace(data, titles={data.items.values[1]: "The Second"}).split(seed=0)
+
+
+def titles_in(file: bytes) -> list[str] | None:
+    return decode(file).titles
+
+
+@pytest.mark.parametrize("refit", [None, "train+valid", "all"])
+def test_titles_of_the_data_go_into_the_file_and_others_are_called_by_their_ids(refit: str | None):
+    splits = entitled()
+    model = fit_all(splits, replace(CONFIG, budgets=("80%",), refit=refit), QUIET)[0]
+    found = titles_in(model.file())
+    assert found is not None
+    first, _, third = splits.items.values[:3].tolist()
+    assert found[:3] == [str(first), "The Second", str(third)]
+    assert model.facts["file_bytes"] == len(model.file())
+
+
+def test_a_limited_file_spends_no_bytes_on_titles_unless_they_are_asked_for():
+    limited = replace(CONFIG, budgets=("9KB",), max_file_size="9KB")
+    model = fit_all(entitled(), limited, QUIET)[0]
+    assert titles_in(model.file()) is None
+    asked_for = model.file(titles={1: "One"}, limit=SizeLimit(file=20_000))
+    assert "One" in (titles_in(asked_for) or [])
 
 
 def test_fit_takes_a_file_size():

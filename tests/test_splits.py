@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -142,6 +143,33 @@ def test_saved_and_loaded_it_is_the_same(tmp_path: Path, ids):
     assert loaded.fingerprints == splits.fingerprints
     assert (loaded.users, loaded.items) == (splits.users, splits.items)
     assert loaded.protocol == splits.protocol
+
+
+@pytest.mark.parametrize("ids", [lambda n: n, lambda n: f"née {n}\n,"])
+def test_titles_are_kept_by_saving_and_by_refits(tmp_path: Path, ids):
+    base = uniform(users=6, items_each=10)
+    data = Interactions.from_ids(base.user.tolist(), [ids(i) for i in base.item.tolist()])
+    titles = {ids(0): "Zéro", ids(7): "Seven"}
+    splits = replace(data, titles=titles).split(seed=4)
+    splits.save(tmp_path / "split")
+    assert Splits.load(tmp_path / "split").titles == titles
+    assert splits.refit("train+valid").titles == splits.refit("all").titles == titles
+
+
+def test_titles_of_all_parts_come_together():
+    parts = [
+        replace(Interactions.from_ids(["u"], [item]), titles={item: item.upper()})
+        for item in ("a", "b", "c")
+    ]
+    assert Splits.of_parts(*parts).titles == {"a": "A", "b": "B", "c": "C"}
+
+
+def test_titles_that_do_not_fit_the_items_are_refused(tmp_path: Path):
+    data = replace(uniform(users=6, items_each=10), titles={0: "Zero"})
+    data.split(seed=4).save(tmp_path / "split")
+    (tmp_path / "split" / "titles.json").write_text('["Zero"]')
+    with pytest.raises(DataError, match=r"titles.json has 1 titles, the split \d+ items"):
+        Splits.load(tmp_path / "split")
 
 
 @settings(max_examples=25)

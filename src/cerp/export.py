@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import product
 from typing import NamedTuple
 
 from cerp.artifact import VALUES_CODECS, Encoding, ValuesCodec, decode
+from cerp.data.ids import Id
 from cerp.errors import ConfigError
 from cerp.evaluation import evaluate
 from cerp.fitted import FittedModel
@@ -33,7 +35,7 @@ def every_encoding(
     limit: SizeLimit | None = None,
     seen: bool = True,
     ids: bool = True,
-    titles: list[str] | None = None,
+    titles: Mapping[Id, str] | None = None,
 ) -> list[Written]:
     """The model in all precisions; LightGCN with its graph and as tables, unless one is given."""
     graphs: list[Graph] = ["edges"] if graph is None else [graph]
@@ -71,7 +73,7 @@ def _written(
     encoding: Encoding,
     graph: Graph,
     limit: SizeLimit | None,
-    titles: list[str] | None,
+    titles: Mapping[Id, str] | None,
 ) -> Written:
     try:
         data = model.file(encoding, graph=graph, limit=limit, titles=titles)

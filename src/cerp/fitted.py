@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -51,9 +52,16 @@ class FittedModel:
         *,
         graph: Graph = "edges",
         limit: SizeLimit | None = None,
-        titles: list[str] | None = None,
+        titles: Mapping[Id, str] | None = None,
     ) -> bytes:
-        """The model file: as the run wrote it, in its limit; or in another encoding or limit."""
+        """The model file: as the run wrote it, in its limit; or in another encoding or limit.
+
+        Titles are those of the data, unless the file may take only so many bytes.
+        """
+        own = self.size if encoding is None else SizeLimit()
+        limit = limit or own
+        if titles is None and limit.file is None:
+            titles = self.splits.titles
         shipped = ship(
             self.recommender,
             self.splits,
@@ -62,8 +70,7 @@ class FittedModel:
             facts=file_facts(self.config, self.splits, self.budget, self.limit, self.metrics),
             titles=titles,
         )
-        own = self.size if encoding is None else SizeLimit()
-        return within(shipped, encoding or self.encoding, limit or own)
+        return within(shipped, encoding or self.encoding, limit)
 
     def save(self, path: str | Path, encoding: Encoding | None = None, **options: Any) -> int:
         """Write the model file; the bytes it takes. Options are those of `file`.

@@ -34,7 +34,7 @@ from cerp.artifact.model import BackboneName
 from cerp.backbones import Backbone, LightGCN, TorchScorer
 from cerp.backbones.base import DotScorer
 from cerp.config import Config
-from cerp.data.ids import Int32Array
+from cerp.data.ids import Id, Int32Array
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
 from cerp.methods import Context, Method
@@ -79,12 +79,13 @@ def ship(
     *,
     graph: Graph = "edges",
     facts: Mapping[str, Any] | None = None,
-    titles: list[str] | None = None,
+    titles: Mapping[Id, str] | None = None,
 ) -> ShippedModel:
     """A trained recommender as plain arrays.
 
     LightGCN goes with the training graph (``edges``), to propagate at load, or
     with its vectors after propagation (``tables``): larger, and ready at once.
+    Of titles, if there are any, an item without one is called by its id.
     """
     if graph == "tables" and backbone != "lightgcn":
         raise ConfigError(f"the backbone {backbone!r} has no graph, so no propagated tables either")
@@ -97,7 +98,7 @@ def ship(
         _propagated(recommender) if graph == "tables" else embedding.composed(),
         None if positions is None else positions.cpu().numpy(),
         dict(facts or {}),
-        titles,
+        [titles.get(item, str(item)) for item in splits.items.values.tolist()] if titles else None,
     )
 
 

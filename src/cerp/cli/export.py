@@ -12,7 +12,7 @@ from cerp.budget import parse_size
 from cerp.cli.options import AsJson, Seed, load_splits, needs_torch
 from cerp.cli.output import print_json, print_note, print_table
 from cerp.config import Values
-from cerp.data.titles import read_titles
+from cerp.data.formats.titles import titles_of
 from cerp.errors import ConfigError
 from cerp.files import refuse_unwritable, write_bytes
 
@@ -47,7 +47,11 @@ def export(
         str | None, typer.Option(help="Of the whole file, such as 2MB.")
     ] = None,
     titles: Annotated[
-        Path | None, typer.Option(help="Text file of item ids and titles, to go into the file.")
+        Path | None,
+        typer.Option(
+            help="Text file of item ids and titles, to go into the file.  [default: those of "
+            "the data, where the file size is not limited]"
+        ),
     ] = None,
     seen: Annotated[
         bool, typer.Option("--seen/--no-seen", help="Whether to say what users have seen.")
@@ -82,7 +86,7 @@ def export(
         None if max_size is None else parse_size(max_size, "--max-size"),
         None if max_file_size is None else parse_size(max_file_size, "--max-file-size"),
     )
-    names = None if titles is None else read_titles(titles, model.splits.items)
+    names = None if titles is None else titles_of(model.splits.items, titles)
     tried = every_encoding(model, graph=graph, limit=limit, seen=seen, ids=ids, titles=names)
     own = model.encoding.values if limit == SizeLimit() else None
     best = best_written(tried, graph or "edges", values or own)

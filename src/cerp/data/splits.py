@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -29,6 +29,7 @@ from cerp.files import errors_named
 Part = Literal["train", "valid", "test"]
 PARTS: tuple[Part, ...] = get_args(Part)
 
+TITLES = "titles.json"
 MAKE_AGAIN = (
     "Put the files back as they were, or make the folder again with 'cerp data split' or "
     "'cerp data fetch'"
@@ -62,6 +63,11 @@ class Splits:
     def items(self) -> Ids:
         """Original item ids, over all parts."""
         return self.train.items
+
+    @property
+    def titles(self) -> dict[Id, str]:
+        """What items are called, where the data says so."""
+        return self.train.titles
 
     @property
     def num_users(self) -> int:
@@ -142,9 +148,13 @@ class Splits:
         parts = (train, valid, test)
         users, user_maps = _union([part.users for part in parts], "user")
         items, item_maps = _union([part.items for part in parts], "item")
+        titles = {**test.titles, **valid.titles, **train.titles}
         train, valid, test = (
-            Interactions.from_codes(
-                user_map[part.user], item_map[part.item], users=users, items=items
+            replace(
+                Interactions.from_codes(
+                    user_map[part.user], item_map[part.item], users=users, items=items
+                ),
+                titles=titles,
             )
             for part, user_map, item_map in zip(parts, user_maps, item_maps, strict=True)
         )
@@ -161,7 +171,7 @@ class Splits:
         }
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write a folder: three files in the LightGCN format, ``meta.json`` and the ids.
+        """Write a folder: three files in the LightGCN format, ``meta.json``, ids and titles.
 
         The folder appears whole or not at all. Times are not kept: a split has
         used them already.
@@ -186,9 +196,10 @@ class Splits:
             lightgcn_text.write(folder / f"{name}.txt", part.user, part.item)
         for side, ids in (("users", self.users), ("items", self.items)):
             if not ids.is_range:
-                (folder / f"{side}.json").write_text(
-                    json.dumps(ids.values.tolist(), ensure_ascii=False), encoding="utf-8"
-                )
+                _write_json(folder / f"{side}.json", ids.values.tolist())
+        if self.titles:
+            by_code = [self.titles.get(item) for item in self.items.values.tolist()]
+            _write_json(folder / TITLES, by_code)
         (folder / "meta.json").write_text(json.dumps(self.meta(), indent=1) + "\n")
 
     @classmethod
@@ -220,6 +231,8 @@ class Splits:
         parts = {}
         for name, (user, item, lines) in parsed.items():
             parts[name] = _coded(user, item, lines, users, items, root / f"{name}.txt")
+        if items is not None:
+            parts["train"] = replace(parts["train"], titles=_stored_titles(root / TITLES, items))
         splits = cls.of_parts(parts["train"], parts.get("valid"), parts["test"], seed=seed)
         splits._check_against(meta, root)
         if "protocol" in meta:
@@ -275,12 +288,13 @@ def split(data: Interactions, protocol: str = "random", *, seed: int = 0) -> Spl
 
 def merge(first: Interactions, second: Interactions) -> Interactions:
     """The union of two parts over the same ids."""
-    return Interactions.from_codes(
+    union = Interactions.from_codes(
         np.concatenate([first.user, second.user]),
         np.concatenate([first.item, second.item]),
         users=first.users,
         items=first.items,
     )
+    return replace(union, titles=first.titles)
 
 
 def _union(sides: list[Ids], what: str) -> tuple[Ids, list[npt.NDArray[np.int32]]]:
@@ -332,6 +346,21 @@ def _stored_ids(path: Path, count: int | None) -> Ids | None:
         values: list[Id] = _read_json(path)
         return Ids(values)
     return Ids.range(count) if count is not None else None
+
+
+def _stored_titles(path: Path, items: Ids) -> dict[Id, str]:
+    """What a saved split calls its items: by code, null for an item without a title."""
+    if not path.is_file():
+        return {}
+    titles: list[str | None] = _read_json(path)
+    if len(titles) != len(items):
+        raise DataError(f"{path} has {len(titles):,} titles, the split {len(items):,} items")
+    found = zip(items.values.tolist(), titles, strict=True)
+    return {item: title for item, title in found if title is not None}
+
+
+def _write_json(path: Path, values: list[Any]) -> None:
+    path.write_text(json.dumps(values, ensure_ascii=False), encoding="utf-8")
 
 
 def _read_json(path: Path) -> Any:
