@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from subprocess import PIPE, Popen
 from types import SimpleNamespace
 
 import pytest
@@ -41,6 +43,32 @@ def trained(folder: Path, **changes: object) -> Path:
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+# One process at a time
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from cerp.run_folder import claimed
+with claimed(Path(sys.argv[1])):
+    print("mine", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such locks")
+def test_a_folder_that_another_process_works_in_is_refused_until_it_ends(tmp_path: Path):
+    folder = tmp_path / "run"
+    with Popen([sys.executable, "-c", HOLD, str(folder)], stdin=PIPE, stdout=PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"mine\n"
+        with pytest.raises(ConfigError, match=f"another process is at work in {folder}; wait"):
+            trained(folder)
+        assert [path.name for path in folder.iterdir()] == [".lock"]
+        other.kill()
+    assert (trained(folder) / "metrics.json").is_file()
 
 
 # Refused before anything is there

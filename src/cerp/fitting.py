@@ -19,7 +19,7 @@ from cerp.fitted import FittedModel
 from cerp.methods.base import CHECKPOINT
 from cerp.presets import preset
 from cerp.run import Run
-from cerp.run_folder import RESULT, begin, finished_config, refuse_other
+from cerp.run_folder import RESULT, begin, claimed, finished_config, refuse_other
 
 
 def fit(
@@ -73,12 +73,13 @@ def fit_all(splits: Splits, config: Config, options: RunOptions) -> list[FittedM
     run = Run(splits, config, options)
     if folder is None:
         return run.models()
-    begin(folder, config, splits)
-    is_new = not (folder / RESULT).exists() or run.missing_files()
-    models = run.models()
-    if is_new and rank() == 0:
-        write_json(folder / RESULT, run.result(models))
-        (folder / CHECKPOINT).unlink(missing_ok=True)
+    with claimed(folder):
+        begin(folder, config, splits)
+        is_new = not (folder / RESULT).exists() or run.missing_files()
+        models = run.models()
+        if is_new and rank() == 0:
+            write_json(folder / RESULT, run.result(models))
+            (folder / CHECKPOINT).unlink(missing_ok=True)
     return models
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,10 @@ from cerp.config import Config, differences
 from cerp.data.splits import Splits
 from cerp.distributed import rank
 from cerp.errors import ConfigError, DataError
-from cerp.files import make_folder, write_json, write_text
+from cerp.files import errors_named, make_folder, write_json, write_text
 
 CONFIG, RESULT, SEARCHED = "config.json", "metrics.json", "searched.safetensors"
+LOCK = ".lock"
 
 
 def model_file(budget: str) -> str:
@@ -39,6 +42,31 @@ def refuse_other(folder: Path, config: Config, splits: Splits, *, resume: bool) 
         )
     if not resume:
         raise ConfigError(f"{folder} holds this run already; pass --resume to go on with it")
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Work in a folder, which only one process may do at a time.
+
+    The lock goes when the process does, however it ends. Windows has no such locks.
+    """
+    if rank() > 0 or sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    make_folder(folder)
+    with errors_named(folder / LOCK):
+        lock = (folder / LOCK).open("w")
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(
+                f"another process is at work in {folder}; wait until it ends, or choose "
+                "another folder"
+            ) from None
+        yield
 
 
 def begin(folder: Path, config: Config, splits: Splits) -> None:
