@@ -171,3 +171,21 @@ def test_the_penalty_takes_a_single_vector():
     assert penalty.item() == pytest.approx(-(math.tanh(1) ** 2 + math.tanh(2) ** 2))
     slopes = [-200 * math.tanh(x) * (1 - math.tanh(x) ** 2) for x in (1, 2)]
     assert vector.grad.tolist() == pytest.approx(slopes, rel=1e-5)
+
+
+def test_the_penalty_takes_vectors_that_lie_apart_in_memory():
+    whole = normal(6, 4).requires_grad_()
+    for apart in (whole[:, 1:3], whole.T, whole[::2]):
+        plain = -torch.tanh(2 * apart).square().sum()
+        ours = pruning_penalty(apart, temperature=2)
+        torch.testing.assert_close(ours, plain)
+        (expected,) = torch.autograd.grad(plain, whole)
+        (found,) = torch.autograd.grad(ours, whole)
+        torch.testing.assert_close(found, expected)
+
+
+def test_going_back_through_a_penalty_twice_is_refused():
+    penalty = pruning_penalty(normal(3, 2).requires_grad_(), temperature=1)
+    penalty.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="compute it again"):
+        penalty.backward()

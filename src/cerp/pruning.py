@@ -80,9 +80,10 @@ class _Penalty(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        # In place, for its size, and handed over: what else there is will be added to it in
-        # place. Autograd refuses to come here a second time.
+        # In place, for its size, and handed over: what else there is will be added to it in place.
         gradient, ctx.gradient = ctx.gradient, None
+        if gradient is None:
+            raise RuntimeError("a penalty has its gradient once; compute it again to go back twice")
         return gradient.mul_(grad), None, None
 
 
