@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cerp.data.ids import Ids
-from cerp.data.interactions import Interactions
+from cerp.data.interactions import STRETCH, Interactions
 from cerp.errors import ConfigError, DataError
 
 
@@ -170,3 +170,14 @@ def test_text_becomes_an_integer_where_ids_are_integers(ids: list, given: str, e
 def test_no_interactions_are_interactions_too():
     made = Interactions.from_codes([], [], users=Ids.range(3), items=Ids.range(2))
     assert (len(made), made.num_users, made.num_items) == (0, 3, 2)
+
+
+def test_many_pairs_are_sorted_and_merged_like_few():
+    rng = np.random.default_rng(0)
+    user, item = rng.integers(300, size=200_000), rng.integers(500, size=200_000)
+    data = Interactions.from_codes(user, item, users=Ids.range(300), items=Ids.range(500))
+
+    expected = np.unique(np.stack([user, item], axis=1), axis=0)
+    assert len(expected) > STRETCH
+    np.testing.assert_array_equal(np.stack([data.user, data.item], axis=1), expected)
+    assert data.duplicates == 200_000 - len(expected)

@@ -19,6 +19,9 @@ import numpy.typing as npt
 from cerp.data.ids import Id, Ids, Int32Array, Int64Array, id_column
 from cerp.errors import ConfigError, DataError
 
+STRETCH = 1 << 16
+"""Rows that are unpacked together."""
+
 if TYPE_CHECKING:
     from cerp.data.splits import Splits
 
@@ -95,11 +98,10 @@ class Interactions:
             if times is not None:
                 times = np.minimum.reduceat(times, np.flatnonzero(first))
             key = key[first]
-        rows = key // width
-        columns = key - rows * width
+        rows, columns = _unpacked(key, width)
         return cls(
-            _frozen(rows.astype(np.int32)),
-            _frozen(columns.astype(np.int32)),
+            _frozen(rows),
+            _frozen(columns),
             users,
             items,
             _frozen(times) if times is not None else None,
@@ -249,6 +251,18 @@ def _sorted_with_order(key: Int64Array, *, largest: int) -> tuple[Int64Array, In
     packed = (key << bits) | np.arange(len(key))
     packed.sort()
     return packed >> bits, packed & ((1 << bits) - 1)
+
+
+def _unpacked(key: Int64Array, width: int) -> tuple[Int32Array, Int32Array]:
+    """``key = row · width + column``, a stretch at a time: what is in between stays in cache."""
+    rows, columns = np.empty(len(key), np.int32), np.empty(len(key), np.int32)
+    for start in range(0, len(key), STRETCH):
+        stretch = slice(start, start + STRETCH)
+        quotient = key[stretch] // width
+        rows[stretch] = quotient
+        quotient *= width
+        columns[stretch] = np.subtract(key[stretch], quotient, out=quotient)
+    return rows, columns
 
 
 def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
