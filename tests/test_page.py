@@ -17,7 +17,15 @@ from typing import Any
 import numpy as np
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, BrowserContext, Error, Page, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Error,
+    Page,
+    Route,
+    expect,
+    sync_playwright,
+)
 
 import cerp.server
 from cerp.artifact import Encoding, decode, encode
@@ -312,6 +320,20 @@ def test_an_unknown_user_is_named(page: Page, url: str):
     page.get_by_role("combobox", name="User id").fill("nobody")
     page.get_by_role("button", name="Show").click()
     expect(page.get_by_role("alert")).to_contain_text("unknown user 'nobody'")
+
+
+def test_a_field_that_someone_is_in_is_left_to_them(page: Page, url: str):
+    held: list[Route] = []
+    page.route("**/users?*", lambda route: held.append(route))
+    with page.expect_request("**/users?*"):
+        page.goto(url)
+    field = page.get_by_role("combobox", name="User id")
+    field.focus()
+    with page.expect_response("**/users?*"):
+        held[0].continue_()
+    page.wait_for_timeout(200)  # for the page to do with it what it may
+    page.keyboard.type("nobody")
+    expect(field).to_have_value("nobody")
 
 
 def test_the_keyboard_suffices(page: Page, url: str):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -13,10 +14,9 @@ from cerp.config import Config, differences
 from cerp.data.splits import Splits
 from cerp.distributed import rank
 from cerp.errors import ConfigError, DataError
-from cerp.files import errors_named, make_folder, write_json, write_text
+from cerp.files import make_folder, write_json, write_text
 
 CONFIG, RESULT, SEARCHED = "config.json", "metrics.json", "searched.safetensors"
-LOCK = ".lock"
 
 
 def model_file(budget: str) -> str:
@@ -56,17 +56,20 @@ def claimed(folder: Path) -> Iterator[None]:
     import fcntl
 
     make_folder(folder)
-    with errors_named(folder / LOCK):
-        lock = (folder / LOCK).open("w")
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConfigError(
-                f"another process is at work in {folder}; wait until it ends, or choose "
-                "another folder"
-            ) from None
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise ConfigError(
+            f"another process is at work in {folder}; wait until it ends, or choose another folder"
+        ) from None
+    except OSError:
+        pass  # a file system without locks
+    try:
         yield
+    finally:
+        os.close(lock)
 
 
 def begin(folder: Path, config: Config, splits: Splits) -> None:

@@ -62,7 +62,9 @@ async function anyUser() {
   const before = at("user").value;
   try {
     const found = await (await backend()).search("users", "");
-    if (!found.length || at("user").value !== before) return; // Someone has typed meanwhile.
+    // Someone has typed meanwhile, or is about to.
+    if (at("user").value !== before || document.activeElement === at("user")) return;
+    if (!found.length) return;
     at("user").value = found[Math.floor(Math.random() * found.length)].id;
   } catch (error) {
     showError(error);
