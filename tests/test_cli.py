@@ -299,6 +299,16 @@ def test_export_under_a_limit_writes_the_best_that_fits(trained):
     assert chosen["embedding_bytes"] <= 900
 
 
+def test_export_puts_given_titles_into_a_file_of_limited_size_too(trained, tmp_path: Path):
+    folder, _ = trained
+    items = cerp.load(folder / "run" / "model-95%.cerp").items.values.tolist()
+    titles = tmp_path / "titles.csv"
+    titles.write_text(f"item,title\n{items[2]},The Third\n", encoding="utf-8")
+    export(folder, "--titles", str(titles), "--max-file-size", "100KB")
+    found = cerp.load(folder / "model.cerp").titles
+    assert found == [str(items[0]), str(items[1]), "The Third", *map(str, items[3:])]
+
+
 def test_export_names_the_models_there_are(trained):
     folder, _ = trained
     options = ["-d", str(folder / "data"), "-o", "unused", "--budget", "50%"]

@@ -164,11 +164,12 @@ def test_titles_of_all_parts_come_together():
     assert Splits.of_parts(*parts).titles == {"a": "A", "b": "B", "c": "C"}
 
 
-def test_titles_that_do_not_fit_the_items_are_refused(tmp_path: Path):
+@pytest.mark.parametrize("text", ['["Zero"]', "3", json.dumps([7] * 60), '{"0": "Zero"}'])
+def test_titles_that_do_not_fit_the_items_are_refused(tmp_path: Path, text: str):
     data = replace(uniform(users=6, items_each=10), titles={0: "Zero"})
     data.split(seed=4).save(tmp_path / "split")
-    (tmp_path / "split" / "titles.json").write_text('["Zero"]')
-    with pytest.raises(DataError, match=r"titles.json has 1 titles, the split \d+ items"):
+    (tmp_path / "split" / "titles.json").write_text(text)
+    with pytest.raises(DataError, match="must hold a title or null for each of the 60 items"):
         Splits.load(tmp_path / "split")
 
 

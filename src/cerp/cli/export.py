@@ -86,8 +86,8 @@ def export(
         None if max_size is None else parse_size(max_size, "--max-size"),
         None if max_file_size is None else parse_size(max_file_size, "--max-file-size"),
     )
-    names = None if titles is None else titles_of(model.splits.items, titles)
-    tried = every_encoding(model, graph=graph, limit=limit, seen=seen, ids=ids, titles=names)
+    given = None if titles is None else titles_of(model.splits.items, titles)
+    tried = every_encoding(model, graph=graph, limit=limit, seen=seen, ids=ids, titles=given)
     own = model.encoding.values if limit == SizeLimit() else None
     best = best_written(tried, graph or "edges", values or own)
     assert best.data is not None

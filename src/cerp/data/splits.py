@@ -352,9 +352,13 @@ def _stored_titles(path: Path, items: Ids) -> dict[Id, str]:
     """What a saved split calls its items: by code, null for an item without a title."""
     if not path.is_file():
         return {}
-    titles: list[str | None] = _read_json(path)
-    if len(titles) != len(items):
-        raise DataError(f"{path} has {len(titles):,} titles, the split {len(items):,} items")
+    titles = _read_json(path)
+    is_list = isinstance(titles, list) and all(isinstance(one, str | None) for one in titles)
+    if not is_list or len(titles) != len(items):
+        raise DataError(
+            f"{path} must hold a title or null for each of the {len(items):,} items of this "
+            f"split; was it edited? {MAKE_AGAIN}"
+        )
     found = zip(items.values.tolist(), titles, strict=True)
     return {item: title for item, title in found if title is not None}
 
