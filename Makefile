@@ -2,6 +2,7 @@
 # make test    every test
 # make lint    ruff, formatting and types
 # make bench   the timings in results/
+# make results-page   docs/results.md from results/
 # Each creates .venv when it is missing. PYTHON chooses the interpreter.
 
 PYTHON ?= python3
@@ -9,7 +10,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format bench results-page clean
 
 demo: $(INSTALLED)
 	$(BIN)/cerp data info synthetic
@@ -48,6 +49,9 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/http_load.py
 	$(BIN)/python benchmarks/fold_in.py
 	$(BIN)/python benchmarks/yelp_shape.py
+
+results-page: $(INSTALLED)
+	PYTHONPATH=tools $(BIN)/python -m results_page results docs/results.md
 
 clean:
 	rm -rf $(VENV) demo .mypy_cache .pytest_cache .ruff_cache .hypothesis

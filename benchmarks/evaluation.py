@@ -23,7 +23,7 @@ from machine import RESULTS, machine, peak_memory, write_figures
 
 from cerp.data.ids import Int32Array
 from cerp.data.splits import Splits
-from cerp.evaluation import DEFAULT_MEMORY, evaluate
+from cerp.evaluation.evaluate import DEFAULT_MEMORY, evaluate
 
 DIMENSION = 128
 REPEATS = 5

@@ -38,9 +38,9 @@ from cerp.config import Config, RunOptions, TrainConfig
 from cerp.data.ids import Ids, Int32Array
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits, merge
-from cerp.embeddings.full import FullEmbedding
-from cerp.evaluation import evaluate
-from cerp.fitting import fit_all
+from cerp.evaluation.evaluate import evaluate
+from cerp.models.embeddings.full import FullEmbedding
+from cerp.runs.fit import fit_all
 from cerp.runtime import Runtime
 from cerp.runtime.folding import FoldIn
 from cerp.runtime.propagation import propagate

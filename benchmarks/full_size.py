@@ -21,12 +21,12 @@ from typing import Any
 import torch
 from machine import RESULTS, described, write_figures
 
-from cerp import backbones
 from cerp.config import RunOptions, TrainConfig
 from cerp.data.splits import Splits
-from cerp.embeddings.full import FullEmbedding
-from cerp.recommender import Recommender
-from cerp.stages import train
+from cerp.models import backbones
+from cerp.models.embeddings.full import FullEmbedding
+from cerp.models.recommender import Recommender
+from cerp.training.stages import train
 
 DIMENSION = 128
 EQUAL = 0.999

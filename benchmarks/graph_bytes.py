@@ -27,9 +27,9 @@ from cerp.artifact.edges import decode_seen, encode_seen
 from cerp.artifact.model import Seen
 from cerp.artifact.numbers import decode_numbers, encode_numbers
 from cerp.artifact.tensors import TensorReader, total_bytes
+from cerp.assignment.ordering import order
 from cerp.data.ids import Int32Array, Int64Array
 from cerp.data.interactions import Interactions
-from cerp.data.ordering import order
 from cerp.data.splits import Splits
 
 DATA_SETS = ("gowalla", "ml-1m", "lastfm", "amazon-beauty")

@@ -2,7 +2,7 @@
 
     CERP_DATA_DIR=... python benchmarks/id_leak.py
 
-No training: see cerp.leak for the two recommenders.
+No training: see cerp.evaluation.id_leak for the two recommenders.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from machine import RESULTS, write_figures
 
 from cerp.data.splits import Splits
-from cerp.leak import id_leak
+from cerp.evaluation.id_leak import id_leak
 
 DATASETS = ("gowalla", "amazon-beauty", "lastfm", "ml-1m")
 RESULT = RESULTS / "id_leak.json"

@@ -17,17 +17,17 @@ import numpy as np
 import torch
 from machine import RESULTS, machine, peak_memory, write_figures
 
-from cerp import backbones
 from cerp.budget import Budget, bucket_count
 from cerp.config import PruneConfig
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
-from cerp.embeddings.cerp import CompositionalEmbedding
-from cerp.memory import freed_memory_kept
-from cerp.recommender import Recommender
-from cerp.sampling import Sampler
-from cerp.stages import ScheduledPruning
-from cerp.training import Loop
+from cerp.models import backbones
+from cerp.models.embeddings.compositional import CompositionalEmbedding
+from cerp.models.recommender import Recommender
+from cerp.training.loop import Loop
+from cerp.training.malloc import freed_memory_kept
+from cerp.training.sampling import Sampler
+from cerp.training.stages import ScheduledPruning
 
 USERS, ITEMS, INTERACTIONS = 20_980_000, 9_350_000, 50_000_000
 DIMENSION, BUDGET = 128, "99.9%"

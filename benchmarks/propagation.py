@@ -28,16 +28,16 @@ from typing import Any
 import torch
 from machine import RESULTS, described, write_figures
 
-from cerp.backbones import LightGCN, propagation
-from cerp.capture import CapturedStep
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
-from cerp.embeddings.cerp import CompositionalEmbedding
-from cerp.memory import freed_memory_kept
-from cerp.optimizers import adam
-from cerp.recommender import Recommender
-from cerp.sampling import Batch, Sampler
-from cerp.training import Objective
+from cerp.models.backbones import LightGCN, propagation
+from cerp.models.embeddings.compositional import CompositionalEmbedding
+from cerp.models.recommender import Recommender
+from cerp.training.cuda_graphs import CapturedStep
+from cerp.training.loop import Objective
+from cerp.training.malloc import freed_memory_kept
+from cerp.training.optimizers import adam
+from cerp.training.sampling import Batch, Sampler
 
 DIMENSION, LAYERS, BUCKETS = 128, 4, 5000
 BATCH, NEGATIVES = 8192, 5

@@ -17,10 +17,10 @@ from machine import RESULTS, machine, write_figures
 
 import cerp
 from cerp.config import Config, PruneConfig, RunOptions
-from cerp.embeddings.cerp import CompositionalEmbedding
-from cerp.fitted import FittedModel
-from cerp.fitting import fit_all
-from cerp.pruning import jaccard
+from cerp.models.embeddings.compositional import CompositionalEmbedding
+from cerp.pruning.functional import jaccard
+from cerp.runs.fit import fit_all
+from cerp.runs.fitted_model import FittedModel
 
 CONFIG = Config(dim=64, budgets=("90%", "95%", "97%"))
 

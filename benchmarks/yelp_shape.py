@@ -18,17 +18,17 @@ from typing import Any
 import torch
 from machine import RESULTS, machine, peak_memory, write_figures
 
-from cerp import backbones
 from cerp.budget import Budget
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
-from cerp.embeddings.cerp import CompositionalEmbedding
-from cerp.evaluation import evaluate
+from cerp.evaluation.evaluate import evaluate
+from cerp.models import backbones
+from cerp.models.embeddings.compositional import CompositionalEmbedding
+from cerp.models.recommender import Recommender
 from cerp.paper.published import bucket_count, published_rows
 from cerp.presets import preset
-from cerp.recommender import Recommender
-from cerp.stages import ScheduledPruning, score_memory, training_sampler
-from cerp.training import Loop
+from cerp.training.loop import Loop
+from cerp.training.stages import ScheduledPruning, score_memory, training_sampler
 
 BUDGET = "99%"
 STEPS, WARM_UP = 5, 1

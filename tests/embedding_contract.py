@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from cerp import backbones
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
-from cerp.embeddings.base import Embedding
 from cerp.errors import ConfigError
-from cerp.losses import bpr
-from cerp.recommender import Recommender
-from cerp.sampling import Batch
+from cerp.models import backbones
+from cerp.models.embeddings.base import Embedding
+from cerp.models.recommender import Recommender
+from cerp.training.losses import bpr
+from cerp.training.sampling import Batch
 
 ENTITIES, DIM = 23, 6
 ALL_IDS = torch.arange(ENTITIES)

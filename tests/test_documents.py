@@ -37,7 +37,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cerp.methods, "METHODS", dict(cerp.methods.METHODS))
-    monkeypatch.setattr(cerp.backbones.base, "_REGISTRY", dict(cerp.backbones.base._REGISTRY))
+    monkeypatch.setattr(
+        cerp.models.backbones.base, "_REGISTRY", dict(cerp.models.backbones.base._REGISTRY)
+    )
     return tmp_path
 
 

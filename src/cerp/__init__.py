@@ -26,22 +26,22 @@ if TYPE_CHECKING:
     from cerp.data.readers import read
     from cerp.data.splits import Splits
     from cerp.errors import CerpError
-    from cerp.evaluation import Metrics, evaluate, paired_bootstrap
-    from cerp.fitting import fit
-    from cerp.leak import id_leak
+    from cerp.evaluation.evaluate import Metrics, evaluate, paired_bootstrap
+    from cerp.evaluation.id_leak import id_leak
+    from cerp.runs.fit import fit
     from cerp.runtime import load
 
 _HOMES = {
     "CerpError": "cerp.errors",
     "Interactions": "cerp.data.interactions",
-    "Metrics": "cerp.evaluation",
+    "Metrics": "cerp.evaluation.evaluate",
     "Splits": "cerp.data.splits",
-    "evaluate": "cerp.evaluation",
-    "fit": "cerp.fitting",
-    "id_leak": "cerp.leak",
+    "evaluate": "cerp.evaluation.evaluate",
+    "fit": "cerp.runs.fit",
+    "id_leak": "cerp.evaluation.id_leak",
     "load": "cerp.runtime",
     "load_splits": "cerp.data.datasets:load",
-    "paired_bootstrap": "cerp.evaluation",
+    "paired_bootstrap": "cerp.evaluation.evaluate",
     "read": "cerp.data.readers",
 }
 

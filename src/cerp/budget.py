@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
-from cerp.embeddings.hashing import smallest_bucket_count
+from cerp.assignment.hashing import smallest_bucket_count
 from cerp.errors import ConfigError
 
 SMALLEST_LIMIT = 2

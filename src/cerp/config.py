@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
+from cerp.assignment.hashing import HashName
 from cerp.budget import parse_size
-from cerp.embeddings.hashing import HashName
 from cerp.errors import ConfigError
 
 Optimizer = Literal["adam", "adamw"]
@@ -56,7 +56,8 @@ class TrainConfig:
     precision: Precision = "float32"
     """``bfloat16`` computes dense products in half precision; weights stay float32. On an H200
     it made the MLP's steps 14% faster and LightGCN's 2%, those of MF 5% slower. What LightGCN
-    propagates on a CPU is stored in half precision in any case (see `cerp.backbones.half`)."""
+    propagates on a CPU is stored in half precision in any case (see
+    `cerp.models.backbones.half_propagation`)."""
 
     def __post_init__(self) -> None:
         _check_positive(

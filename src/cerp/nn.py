@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cerp.embeddings.cerp import CompositionalEmbedding
-from cerp.embeddings.diagnostics import Diagnostics
-from cerp.thresholds import ScheduledClock
+from cerp.models.embeddings.compositional import CompositionalEmbedding
+from cerp.models.embeddings.diagnostics import Diagnostics
+from cerp.pruning.thresholds import ScheduledClock
 
 __all__ = ["CompositionalEmbedding", "Diagnostics", "ScheduledClock"]

@@ -19,7 +19,7 @@ ENTITIES_AT_ONCE = 2**16
 class Usage:
     """Counts over all N entities k, with nz(·) the places of the stored values of a row.
 
-    As in `cerp.embeddings.diagnostics`, for any number of tables.
+    As in `cerp.models.embeddings.diagnostics`, for any number of tables.
     """
 
     stored_values: int

@@ -11,7 +11,7 @@ from cerp.cli.options import AsJson, reads_data
 from cerp.cli.output import print_json, print_note, print_table
 from cerp.data import datasets
 from cerp.data.splits import PARTS, Splits
-from cerp.leak import LeakReport, id_leak
+from cerp.evaluation.id_leak import LeakReport, id_leak
 
 app = typer.Typer(
     help="Look at data, split it, fetch public data sets.",

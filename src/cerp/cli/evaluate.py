@@ -10,13 +10,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from cerp import evaluation
 from cerp.cli.options import AsJson, Seed, load_splits, needs_torch
 from cerp.cli.output import print_json, print_note, print_table
 from cerp.data.splits import Part, Splits
 from cerp.errors import DataError
+from cerp.evaluation import evaluate as evaluation
+from cerp.evaluation.baselines import UNTRAINED, untrained
 from cerp.runtime import Runtime, load
-from cerp.scorers import UNTRAINED, untrained
 
 DEFAULT_KS = list(evaluation.DEFAULT_KS)
 
@@ -97,7 +97,7 @@ def _scorers(name: str, splits: Splits, on: Part, seed: int) -> dict[str, evalua
     if name in UNTRAINED or not Path(name).is_dir():
         return {name: untrained(name, splits, seed=seed)}
     with needs_torch("Evaluating a run"):
-        from cerp.fitting import load_run
+        from cerp.runs.fit import load_run
     models = load_run(name, splits)
     for model in models:
         evaluation.refuse_learned(name, model.splits.fingerprint, splits, on)

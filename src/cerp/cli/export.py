@@ -17,8 +17,8 @@ from cerp.errors import ConfigError
 from cerp.files import refuse_unwritable, write_bytes
 
 if TYPE_CHECKING:
-    from cerp.export import Written
-    from cerp.fitted import FittedModel
+    from cerp.runs.encodings import Written
+    from cerp.runs.fitted_model import FittedModel
 
 GraphName = Literal["edges", "tables"]
 
@@ -77,9 +77,9 @@ def export(
       cerp export run --data ratings.csv --max-file-size 2MB -o model.cerp
     """
     with needs_torch("Exporting a run"):
-        from cerp.export import best_written, every_encoding
-        from cerp.fitting import load_run
-        from cerp.shipping import SizeLimit
+        from cerp.export.to_arrays import SizeLimit
+        from cerp.runs.encodings import best_written, every_encoding
+        from cerp.runs.fit import load_run
     refuse_unwritable(output)
     model = _chosen_model(load_run(run, load_splits(data, seed=seed), device=device), budget)
     limit = SizeLimit(

@@ -81,11 +81,11 @@ def paper(
         from cerp.comparison.display import display
         from cerp.comparison.results import Results
         from cerp.comparison.running import refuse_failures, run
+        from cerp.paper.json_rows import rows
         from cerp.paper.output import record_path, write_all
         from cerp.paper.planning import plan, restricted
         from cerp.paper.recipe import read_recipe
         from cerp.paper.reproduce import earlier_record, new_record, take_over
-        from cerp.paper.rows import rows
     asked = read_recipe(recipe)
     name = dataset or (data.stem if data else DEFAULT_DATASET)
     planned = plan(asked, name, seeds)

@@ -11,7 +11,7 @@ from cerp.cli.options import AsJson
 from cerp.cli.output import print_json, print_note, print_table
 from cerp.errors import ConfigError
 from cerp.runtime import Recommendation, Runtime, load
-from cerp.runtime.tables import read_users, refuse_output, refuse_unknown, write_lists
+from cerp.runtime.list_tables import read_users, refuse_output, refuse_unknown, write_lists
 
 
 def recommend(

@@ -12,8 +12,8 @@ from cerp.cli.output import print_json, print_note
 from cerp.files import write_bytes
 from cerp.report.findings import Findings, find
 from cerp.report.page import page
-from cerp.report.prose import what_is_not_shown, what_is_shown
 from cerp.report.runs import read_runs
+from cerp.report.sentences import what_is_not_shown, what_is_shown
 
 DEFAULT_OUTPUT = Path("report.html")
 

@@ -106,8 +106,8 @@ def train(
     """
     with needs_torch("Training"):
         from cerp.comparison.variants import config_of, read_tuned
-        from cerp.distributed import process_group, rank
-        from cerp.fitting import fit_all
+        from cerp.runs.fit import fit_all
+        from cerp.training.distributed import process_group, rank
     question_small_counts(budget or [])
     if resume and output is None:
         raise ConfigError("--resume needs the folder of the run: -o RUN")

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from cerp.budget import Budget
-from cerp.candidates import FULL
 from cerp.comparison.variants import POPULARITY, VARIANTS, config_of
 from cerp.config import Config
 from cerp.errors import ConfigError
+from cerp.sizing.precision_plan import FULL
 
 
 class Cell(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from cerp.errors import ConfigError
-from cerp.evaluation import Metrics, paired_bootstrap
+from cerp.evaluation.evaluate import Metrics, paired_bootstrap
 
 Mark = Literal["better", "worse", "not clear"]
 

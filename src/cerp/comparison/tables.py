@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from statistics import mean
 
 from cerp.budget import Budget
-from cerp.candidates import FULL
 from cerp.comparison.jobs import is_size
 from cerp.comparison.results import Result, Results
 from cerp.comparison.statistics import mark, over_seeds, spread
-from cerp.evaluation import CONVENTIONS, Metrics
+from cerp.evaluation.evaluate import CONVENTIONS, Metrics
+from cerp.sizing.precision_plan import FULL
 
 HEADER = (
     "method",

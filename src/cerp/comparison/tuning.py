@@ -29,13 +29,13 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from cerp._version import __version__
-from cerp.candidates import value_limit
 from cerp.comparison.variants import Range, Space, config_of, nested, variant
 from cerp.config import Config, RunOptions, differences
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, TrainingError
 from cerp.files import make_folder, write_json
-from cerp.fitting import fit_all
+from cerp.runs.fit import fit_all
+from cerp.sizing.precision_plan import value_limit
 
 GRID: dict[str, tuple[float, ...]] = {
     "train.learning_rate": (1e-2, 3e-3, 1e-3),

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cerp import backbones
 from cerp.config import Config
 from cerp.errors import ConfigError
 from cerp.methods import METHODS
+from cerp.models import backbones
 from cerp.presets import preset
 
 POPULARITY = "popularity"

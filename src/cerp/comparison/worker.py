@@ -23,11 +23,11 @@ from cerp.comparison.results import Result, read_lines, write_lines, write_user_
 from cerp.config import Config, RunOptions
 from cerp.data.splits import Part, Splits
 from cerp.errors import CerpError, ConfigError
-from cerp.evaluation import Metrics, evaluate
-from cerp.fitted import FittedModel
-from cerp.fitting import fit_all
-from cerp.scorers import Popularity
-from cerp.stages import score_memory
+from cerp.evaluation.baselines import Popularity
+from cerp.evaluation.evaluate import Metrics, evaluate
+from cerp.runs.fit import fit_all
+from cerp.runs.fitted_model import FittedModel
+from cerp.training.stages import score_memory
 
 DATA_FOLDER = "data"
 """The splits, in the comparison's folder: every job reads the same."""

@@ -12,7 +12,7 @@ import numpy as np
 from cerp.data.formats import lightgcn_text, text_files
 from cerp.data.formats.columns import ITEM_NAMES, USER_NAMES, Column, Wanted, is_recognised
 from cerp.data.formats.delimited import DelimitedFile
-from cerp.data.formats.in_memory import read_frame
+from cerp.data.formats.frames import read_frame
 from cerp.data.formats.json_lines import read_json_lines
 from cerp.data.formats.parquet import read_parquet
 from cerp.data.formats.sniffing import DELIMITERS, Layout, fit, sniff

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cerp.distributed import world_size
 from cerp.errors import ConfigError
-from cerp.methods.autoemb import AutoEmb
+from cerp.methods.autoemb.method import AutoEmb
 from cerp.methods.base import Context, Found, Method, Search
-from cerp.methods.esapn import Esapn
-from cerp.methods.optembed import OptEmbed
+from cerp.methods.esapn.method import Esapn
+from cerp.methods.optembed.method import OptEmbed
 from cerp.methods.plain import Dhe, Full, Hash, Qr, Ud
 from cerp.methods.pruned import Cerp, Magnitude, Pep
+from cerp.training.distributed import world_size
 
 __all__ = ["METHODS", "Context", "Found", "Method", "Search", "method"]
 

@@ -20,15 +20,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cerp import backbones
 from cerp.artifact import ComposedEmbedding
-from cerp.backbones import Backbone
 from cerp.config import Config, RunOptions
 from cerp.data.ids import Int32Array, Int64Array
 from cerp.data.splits import Splits
-from cerp.embeddings.base import Embedding
-from cerp.recommender import Recommender
-from cerp.training import Checkpointing, StageHooks
+from cerp.models import backbones
+from cerp.models.backbones import Backbone
+from cerp.models.embeddings.base import Embedding
+from cerp.models.recommender import Recommender
+from cerp.training.loop import Checkpointing, StageHooks
 
 CHECKPOINT = "checkpoint.safetensors"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 from typing import Any, ClassVar
 
-from cerp.embeddings.base import Embedding
-from cerp.embeddings.dhe import DeepHashEmbedding
-from cerp.embeddings.full import FullEmbedding
-from cerp.embeddings.hashed import HashedEmbedding
-from cerp.embeddings.qr import QuotientRemainderEmbedding
-from cerp.embeddings.ud import UniformEmbedding
 from cerp.methods.base import Context, Found, Method
+from cerp.methods.dhe import DeepHashEmbedding
+from cerp.methods.hashed import HashedEmbedding
+from cerp.methods.qr import QuotientRemainderEmbedding
+from cerp.methods.ud import UniformEmbedding
+from cerp.models.embeddings.base import Embedding
+from cerp.models.embeddings.full import FullEmbedding
 
 GIVEN_BY_THE_RUN = {"generator", "padding_idx", "positions"}
 

@@ -11,14 +11,14 @@ import torch
 from cerp.artifact import ComposedEmbedding
 from cerp.budget import bucket_count
 from cerp.config import PruneConfig, Rewind
-from cerp.embeddings.base import Embedding
-from cerp.embeddings.cerp import CompositionalEmbedding
-from cerp.embeddings.pep import PrunableTable
-from cerp.embeddings.prunable import PrunableEmbedding
 from cerp.errors import ConfigError
 from cerp.methods.base import Context, Found, Method, Search
-from cerp.pruning import top_mask
-from cerp.stages import prune
+from cerp.methods.pep import PrunableTable
+from cerp.models.embeddings.base import Embedding
+from cerp.models.embeddings.compositional import CompositionalEmbedding
+from cerp.models.embeddings.prunable import PrunableEmbedding
+from cerp.pruning.functional import top_mask
+from cerp.training.stages import prune
 
 PrunedWeights = Literal["table", "codebooks"]
 

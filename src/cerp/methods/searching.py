@@ -7,10 +7,10 @@ import torch
 from cerp.config import PruneConfig, TrainConfig, default_batch_size
 from cerp.errors import ConfigError
 from cerp.methods.base import Context
-from cerp.recommender import Recommender
-from cerp.sampling import Batch, Sampler
-from cerp.stages import training_sampler
-from cerp.training import Loop, StageHooks
+from cerp.models.recommender import Recommender
+from cerp.training.loop import Loop, StageHooks
+from cerp.training.sampling import Batch, Sampler
+from cerp.training.stages import training_sampler
 
 
 class ValidationBatches:

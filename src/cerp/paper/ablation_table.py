@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from cerp.comparison.tables import Section
-from cerp.paper.lines import Line, cells, lines, printed_figure
+from cerp.paper.json_rows import percent_of
 from cerp.paper.published import Row, published_rows
 from cerp.paper.recipe import Recipe
 from cerp.paper.record import Record
-from cerp.paper.rows import percent_of
+from cerp.paper.table_lines import Line, cells, lines, printed_figure
 
 HEADER = (
     "variant",

@@ -7,11 +7,11 @@ from statistics import mean
 from typing import Any
 
 from cerp.comparison.tables import NOTHING, Section
-from cerp.paper.lines import Line, cells, lines, printed_figure
+from cerp.paper.json_rows import percent_of, stored_bytes
 from cerp.paper.published import Row, published_rows
 from cerp.paper.recipe import Recipe
 from cerp.paper.record import Record
-from cerp.paper.rows import percent_of, stored_bytes
+from cerp.paper.table_lines import Line, cells, lines, printed_figure
 
 NO_RIVALS = ("cerp", "full", "popularity")
 """What CERP's improvement is not measured against."""

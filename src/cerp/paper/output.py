@@ -8,10 +8,10 @@ from pathlib import Path
 from cerp.comparison.rendering import to_html, to_markdown
 from cerp.comparison.tables import Report, Section
 from cerp.files import make_folder, write_json, write_text
+from cerp.paper.json_rows import rows
 from cerp.paper.recipe import Recipe
+from cerp.paper.recipe_report import report
 from cerp.paper.record import Record
-from cerp.paper.rows import rows
-from cerp.paper.tables import report
 
 
 def record_path(folder: Path, dataset: str, recipe: Recipe) -> Path:

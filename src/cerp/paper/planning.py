@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cerp import methods
-from cerp.candidates import FULL
 from cerp.comparison.jobs import Job
 from cerp.comparison.variants import POPULARITY, nested, variant
 from cerp.config import Config, differences
@@ -22,6 +21,7 @@ from cerp.paper.published import bucket_count
 from cerp.paper.recipe import Recipe, Run
 from cerp.paper.searched import searched_settings
 from cerp.presets import preset
+from cerp.sizing.precision_plan import FULL
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cerp.candidates import FULL
 from cerp.comparison.results import Result
 from cerp.comparison.statistics import Mark, verdict
 from cerp.data.splits import PARTS, Splits
 from cerp.errors import DataError
 from cerp.files import write_json
 from cerp.paper.recipe import Run
+from cerp.sizing.precision_plan import FULL
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Record:
     missing: list[Missing] = field(default_factory=list)
     intervals: list[Interval] = field(default_factory=list)
     id_leak: dict[str, Any] | None = None
-    """What raw ids give away (`cerp.leak`), where a run has them."""
+    """What raw ids give away (`cerp.evaluation.id_leak`), where a run has them."""
 
     def write(self, path: Path) -> None:
         """As JSON, whole or not at all."""

@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import Any
 
 from cerp.comparison.variants import nested
-from cerp.paper.rows import percent_of
+from cerp.paper.json_rows import percent_of
 
 Settings = dict[str, Any]
 """Such as ``{"train.learning_rate": 0.01}``."""

@@ -2,7 +2,7 @@
 
 The figures of a run folder are means. Intervals and recall by popularity need
 the lists themselves, which are made here from the files, by the rules of
-`cerp.evaluation.CONVENTIONS`.
+`cerp.evaluation.evaluate.CONVENTIONS`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from cerp.data.ids import Int64Array
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.errors import DataError
-from cerp.evaluation import DEFAULT_MEMORY, Metrics, Scorer, entries_of, user_metrics
-from cerp.ranking import exclude, top_k
+from cerp.evaluation.baselines import Popularity
+from cerp.evaluation.evaluate import DEFAULT_MEMORY, Metrics, Scorer, entries_of, user_metrics
+from cerp.evaluation.ranking import exclude, top_k
 from cerp.report.runs import Model, Run
 from cerp.runtime import Runtime
-from cerp.scorers import Popularity
 
 GROUPS = 10
 K = 10

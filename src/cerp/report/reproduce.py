@@ -38,7 +38,7 @@ from pathlib import Path
 
 import cerp
 from cerp.config import Config, RunOptions
-from cerp.fitting import fit_all
+from cerp.runs.fit import fit_all
 
 settings = json.loads(Path({config!r}).read_text())["config"]
 options = RunOptions(folder=Path({folder!r}))

@@ -6,7 +6,7 @@ from xml.etree.ElementTree import Element
 
 from cerp.report.findings import Findings
 from cerp.report.html import UNKNOWN, Section, count, element, metric, percent, signed, table
-from cerp.report.prose import what_is_not_shown, what_is_shown
+from cerp.report.sentences import what_is_not_shown, what_is_shown
 
 
 def summary(found: Findings) -> Section:

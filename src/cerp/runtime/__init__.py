@@ -12,7 +12,7 @@ JavaScript rank alike, whatever the machine:
 - A score is the float64 sum of the products of two such vectors, rounded to
   float32; for the MLP all layers are float64 and the score is rounded.
 - Lists are ranked by that score, descending, and equal scores by item code,
-  ascending: the rule of `cerp.ranking`.
+  ascending: the rule of `cerp.evaluation.ranking`.
 
 The fast float32 product of a BLAS decides only which items can be in a list,
 with a bound on its rounding error; those few are scored by the rule

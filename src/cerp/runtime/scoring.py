@@ -16,7 +16,7 @@ import numpy.typing as npt
 from cerp.artifact.model import FloatArray
 from cerp.data.ids import Int32Array, Int64Array
 from cerp.errors import ScoreError
-from cerp.ranking import top_k
+from cerp.evaluation.ranking import top_k
 from cerp.runtime.bounds import Bounds
 from cerp.runtime.selection import (
     SMALLEST,

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from cerp.data.formats import text_files
 from cerp.data.formats.columns import Origin, Wanted, choose
-from cerp.data.formats.sniffing import Layout, Record, records
-from cerp.data.formats.tables import (
+from cerp.data.formats.duckdb_scan import (
     INSTANT_TEXT,
     SECONDS_TEXT,
     WHOLE_NUMBER_TEXT,
@@ -20,6 +19,7 @@ from cerp.data.formats.tables import (
     ScanError,
     read_scan,
 )
+from cerp.data.formats.sniffing import Layout, Record, records
 from cerp.data.interactions import Interactions
 from cerp.errors import DataError
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from cerp.data.formats import text_files
 from cerp.data.formats.columns import Column, Origin, Wanted, choose
-from cerp.data.formats.in_memory import Values, read_columns
+from cerp.data.formats.frames import Values, read_columns
 from cerp.data.interactions import Interactions
 from cerp.errors import DataError
 

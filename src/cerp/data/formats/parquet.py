@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cerp.data.formats.columns import Origin, Wanted, choose
-from cerp.data.formats.tables import (
+from cerp.data.formats.duckdb_scan import (
     INSTANT,
     INSTANT_TEXT,
     SECONDS,

@@ -1,0 +1,1 @@
+"""Which rows of which tables make the vector of an entity."""

@@ -1,1 +1,0 @@
-"""Embedding methods: interchangeable siblings, one file each."""

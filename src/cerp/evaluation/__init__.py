@@ -1,0 +1,1 @@
+"""One judge for every model, and what it takes to believe it."""

@@ -1,0 +1,1 @@
+"""A recommender is one embedding joined to one backbone."""

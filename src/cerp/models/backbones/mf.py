@@ -1,0 +1,30 @@
+"""Matrix factorisation."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from cerp.models.backbones.base import Backbone, BatchOutput, DotScorer, gathered_weights, register
+from cerp.models.embeddings.base import Embedding
+
+
+@register("mf")
+class MatrixFactorization(Backbone):
+    """``score(u, i) = ⟨e_u, e_i⟩``; no weights of its own."""
+
+    capturable = True
+
+    def forward(self, embedding: Embedding, users: Tensor, items: Tensor) -> BatchOutput:
+        """Scores of a training batch: user codes (B,) against item codes (B, m)."""
+        # One lookup for both sides: the backward of each fills a gradient of the table's size.
+        vectors = embedding(self.entities(users, items))
+        user_vectors, item_vectors = torch.split(vectors, [users.numel(), items.numel()])
+        item_vectors = item_vectors.view(*items.shape, -1)
+        scores = torch.einsum("bd,bmd->bm", user_vectors, item_vectors)
+        return BatchOutput(scores, (vectors,), gathered_weights(users, vectors))
+
+    @torch.no_grad()
+    def scorer(self, embedding: Embedding) -> DotScorer:
+        """Item vectors once; user vectors as users are scored."""
+        return DotScorer(embedding, self.item_vectors(embedding))

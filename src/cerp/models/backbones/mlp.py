@@ -1,0 +1,112 @@
+"""The deep tower of neural collaborative filtering."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F  # noqa: N812  (torch's own convention)
+from torch import Tensor, nn
+
+from cerp.data.ids import Int32Array
+from cerp.data.interactions import Interactions
+from cerp.errors import ConfigError
+from cerp.models.backbones.base import Backbone, BatchOutput, gathered_weights, register, user_codes
+from cerp.models.embeddings.base import Embedding
+from cerp.models.layers import linear
+
+SCORING_BYTES = {"cpu": 16 * 2**20, "cuda": 256 * 2**20}
+"""Size of the largest activations in `MLPScorer`, unless there are more users than fit: on a CPU
+they stay in cache, on a GPU a kernel is to take longer than its launch."""
+
+
+def hidden_widths(reference_dim: int) -> tuple[int, int, int]:
+    """Three hidden layers, each half of the one before, starting from the input's 2d.
+
+    128-64-32 for d = 128. One rule for every embedding method: a method with
+    shorter vectors gets the same tower and only a narrower input.
+    """
+    if reference_dim < 4:
+        raise ConfigError(
+            f"three halving layers need a reference dimension of at least 4, got {reference_dim}"
+        )
+    return reference_dim, reference_dim // 2, reference_dim // 4
+
+
+@register("mlp")
+class MLP(Backbone):
+    """``score(u, i) = w·relu(W₃ relu(W₂ relu(W₁ [e_u; e_i] + b₁) + b₂) + b₃) + b``
+
+    The first layer is evaluated as ``(W_u e_u + b₁) + W_i e_i`` with W₁ = [W_u W_i]:
+    a user's half is computed once, not once for every item. Weights are
+    Xavier-uniform and biases zero.
+    """
+
+    capturable = True
+
+    def __init__(
+        self,
+        train: Interactions,
+        *,
+        embedding_dim: int,
+        generator: torch.Generator | None = None,
+        reference_dim: int = 128,
+    ) -> None:
+        super().__init__(train, embedding_dim=embedding_dim)
+        widths = (*hidden_widths(reference_dim), 1)
+        self.first = linear(2 * embedding_dim, widths[0], generator)
+        self.rest = nn.ModuleList(linear(*sizes, generator) for sizes in pairwise(widths))
+
+    def forward(self, embedding: Embedding, users: Tensor, items: Tensor) -> BatchOutput:
+        """Scores of a training batch: user codes (B,) against item codes (B, m)."""
+        vectors = embedding(self.entities(users, items))
+        user_vectors, item_vectors = torch.split(vectors, [users.numel(), items.numel()])
+        item_halves = self.item_half(item_vectors).view(*items.shape, -1)
+        scores = self.tower(self.user_half(user_vectors)[:, None] + item_halves)
+        return BatchOutput(scores, (vectors,), gathered_weights(users, vectors))
+
+    @torch.no_grad()
+    def scorer(self, embedding: Embedding) -> MLPScorer:
+        """The items' halves of the first layer once; those of users as they are scored."""
+        return MLPScorer(self, embedding)
+
+    def user_half(self, vectors: Tensor) -> Tensor:
+        """``W_u e_u + b₁``"""
+        return F.linear(vectors, self.first.weight[:, : self.embedding_dim], self.first.bias)
+
+    def item_half(self, vectors: Tensor) -> Tensor:
+        """``W_i e_i``"""
+        return F.linear(vectors, self.first.weight[:, self.embedding_dim :])
+
+    def tower(self, first: Tensor) -> Tensor:
+        """Scores (*,) from the first layer's sums (*, width), which it overwrites."""
+        hidden = first
+        for layer in self.rest:
+            # In place: neither an addition nor a linear layer needs its output for its gradient.
+            hidden = layer(hidden.relu_())
+        return hidden.squeeze(-1)
+
+
+class MLPScorer:
+    """All items for some users, a block of items at a time.
+
+    The largest activations, (users, items of a block, width) floats, stay under the device's
+    `SCORING_BYTES`, whatever the catalogue.
+    """
+
+    def __init__(self, mlp: MLP, embedding: Embedding) -> None:
+        self.mlp, self.embedding = mlp, embedding
+        self.item_halves = mlp.item_half(mlp.item_vectors(embedding))
+
+    @torch.no_grad()
+    def score_all(self, users: Int32Array) -> Tensor:
+        """Scores of every item, (len(users), num_items)."""
+        codes = user_codes(users, self.item_halves.device)
+        user_halves = self.mlp.user_half(self.embedding(codes))[:, None]
+        scores = user_halves.new_empty(len(users), len(self.item_halves))
+        allowed = SCORING_BYTES[scores.device.type]
+        items_at_once = max(1, allowed // max(1, user_halves.nbytes))
+        blocks = torch.split(self.item_halves, items_at_once)
+        for block, into in zip(blocks, torch.split(scores, items_at_once, dim=1), strict=True):
+            into.copy_(self.mlp.tower(user_halves + block))
+        return scores

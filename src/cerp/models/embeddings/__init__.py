@@ -1,0 +1,1 @@
+"""Vectors of entities, from full tables or from codebooks."""

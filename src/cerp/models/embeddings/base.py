@@ -1,0 +1,162 @@
+"""What every embedding method offers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cerp.artifact.model import Combine, ComposedEmbedding, FloatArray, Index, Table
+from cerp.errors import ConfigError
+from cerp.models.sparse import reordered
+
+
+class Cost(NamedTuple):
+    """How many numbers an embedding stores, by two counts."""
+
+    paper: int
+    """As the papers compare methods: the values that belong to single entities or codebook rows.
+    A budget limits this one."""
+    stored: int
+    """Every learned number that is kept to have the vectors: networks, mixing weights and the
+    scales of normalisations as well."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredTable:
+    """One table of a model file."""
+
+    weight: Tensor
+    """A view of the parameter."""
+    index: Index
+    """Which row belongs to which position."""
+    mask: Tensor | None = None
+    """Which values are stored; None: all."""
+
+
+class Stored(NamedTuple):
+    """What a model file holds of an embedding."""
+
+    tables: tuple[StoredTable, ...]
+    combine: Combine = "sum"
+    """How the rows of an entity are put together."""
+
+
+class Embedding(nn.Module, ABC):
+    """Vectors for entities 0..num_embeddings-1: users first, then items.
+
+    Subclasses are siblings: the backbones, the training loop, the budget and
+    the evaluation treat them alike. The first three arguments are those of
+    ``nn.Embedding``, and the vector of ``padding_idx`` is always zero.
+    """
+
+    capturable: ClassVar[bool] = False
+    """Whether lookups and their gradients can be recorded as a CUDA graph: they never wait for
+    the device, and no shape depends on values."""
+
+    num_embeddings: int
+    embedding_dim: int
+    padding_idx: int | None
+
+    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None) -> None:
+        super().__init__()
+        if num_embeddings < 1 or embedding_dim < 1:
+            raise ConfigError(
+                "an embedding needs at least 1 entity and 1 dimension, "
+                f"got {num_embeddings} and {embedding_dim}"
+            )
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            raise ConfigError(
+                f"padding_idx {padding_idx} is none of the {num_embeddings:,} embeddings"
+            )
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
+
+    @abstractmethod
+    def forward(self, ids: Tensor) -> Tensor:
+        """Vectors of ids: shape (*,) to (*, embedding_dim)."""
+
+    @abstractmethod
+    def table(self) -> Tensor:
+        """The vectors of all entities, for backbones that need every one of them."""
+
+    def table_blocks(self, order: Tensor, width: int) -> tuple[Tensor, ...]:
+        """The rows of `table` in another order, in blocks of ``width`` columns.
+
+        The order names each entity once. Subclasses that compute their table
+        can compute it in this form.
+        """
+        return tuple(reordered(block, order) for block in torch.split(self.table(), width, dim=1))
+
+    @property
+    @abstractmethod
+    def nnz(self) -> int:
+        """How many non-zero values are stored."""
+
+    @property
+    def sparsity(self) -> float:
+        """``1 − nnz / (N·d)``: the pruned share of the full table."""
+        return 1 - self.nnz / (self.num_embeddings * self.embedding_dim)
+
+    def cost(self) -> Cost:
+        """What is stored; methods without networks store their values and nothing else."""
+        return Cost(self.nnz, self.nnz)
+
+    def facts(self) -> dict[str, Any]:
+        """What a result says of the vectors' shape: average dimension, and overlap if it has one.
+
+        By default the values that belong to an entity on average.
+        """
+        return {"avg_dim": self.cost().paper / self.num_embeddings, "overlap": None}
+
+    def stored(self) -> Stored:
+        """The tables that a model file holds, as views of the parameters."""
+        raise ConfigError(
+            f"{type(self).__name__} cannot be written to a model file: its vectors are not rows "
+            "of tables. With LightGCN, export the propagated tables instead (--graph tables)"
+        )
+
+    @torch.no_grad()
+    def composed(self) -> ComposedEmbedding:
+        """The embedding as plain arrays, for a model file."""
+        stored = self.stored()
+        return ComposedEmbedding(
+            tuple(
+                Table(
+                    entry.index,
+                    _array(entry.weight if entry.mask is None else entry.weight * entry.mask),
+                    None if entry.mask is None else entry.mask.cpu().numpy(),
+                )
+                for entry in stored.tables
+            ),
+            stored.combine,
+        )
+
+    @torch.no_grad()
+    def load_composed(self, embedding: ComposedEmbedding) -> None:
+        """Take over `composed` as a model file has it, with values rounded or left out."""
+        for entry, table in zip(self.stored().tables, embedding.tables, strict=True):
+            entry.weight.copy_(torch.from_numpy(np.array(table.weight)))
+            if entry.mask is not None and table.mask is not None:
+                entry.mask.copy_(torch.from_numpy(np.array(table.mask)))
+
+    def penalty(self, ids: Tensor, temperature: float = 100.0) -> Tensor:
+        """What pruning adds to the loss for a batch of ids: 0 where nothing is being pruned."""
+        return torch.zeros((), device=ids.device)
+
+    def _zero_padding(self, vectors: Tensor, ids: Tensor | None = None) -> Tensor:
+        """The vectors of ids, or of all entities, with that of the padding zero."""
+        if self.padding_idx is None:
+            return vectors
+        if ids is None:
+            padding = torch.tensor([self.padding_idx], device=vectors.device)
+            return vectors.index_fill(0, padding, 0.0)
+        return vectors.masked_fill((ids == self.padding_idx).unsqueeze(-1), 0.0)
+
+
+def _array(weight: Tensor) -> FloatArray:
+    return weight.detach().cpu().float().numpy().copy()

@@ -1,0 +1,55 @@
+"""Where entities stand in the line that a hash cuts into rows.
+
+``positions[k]`` is the place of entity k (see `cerp.assignment.ordering`); without
+positions, ids are places.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from cerp.errors import DataError
+
+
+def checked_positions(
+    positions: npt.NDArray[np.integer[Any]] | None, num_embeddings: int
+) -> Tensor | None:
+    """A permutation of 0..N-1 as int32; anything else would give two entities one vector."""
+    if positions is None:
+        return None
+    copied = np.array(positions, dtype=np.int32)
+    taken = np.zeros(num_embeddings, dtype=bool)
+    if copied.shape == taken.shape and copied.min() >= 0 and copied.max() < num_embeddings:
+        taken[copied] = True
+    if not taken.all():
+        raise DataError(
+            f"positions must hold each of 0..{num_embeddings - 1} once, one for each entity"
+        )
+    return torch.from_numpy(copied)
+
+
+def places_of(ids: Tensor, positions: Tensor | None, num_embeddings: int) -> Tensor:
+    """Positions of ids; -1 for ids out of range.
+
+    No hash has a row for -1, so that lookups refuse such ids, on GPUs too, as
+    nn.Embedding does.
+    """
+    ids = ids.long()
+    places = ids if positions is None else positions[ids]
+    return torch.where((ids >= 0) & (ids < num_embeddings), places, -1)
+
+
+def room_for_positions(
+    positions: Tensor | None, saved: Tensor | None, num_embeddings: int, device: torch.device
+) -> Tensor | None:
+    """What a saved state's positions can be copied into; None where it has none."""
+    if saved is None:
+        return None
+    if positions is not None:
+        return positions
+    return torch.empty(num_embeddings, dtype=torch.int32, device=device)

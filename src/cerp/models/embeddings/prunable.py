@@ -1,0 +1,164 @@
+"""What embeddings with prunable weights share: thresholds, masks, and exact projection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812  (torch's own convention)
+from torch import Tensor, nn
+
+from cerp.budget import Budget
+from cerp.config import ThresholdStart
+from cerp.errors import ConfigError, DataError
+from cerp.models.embeddings.base import Cost, Embedding
+from cerp.pruning.functional import margin, soft_threshold, top_mask
+from cerp.pruning.thresholds import initial_threshold
+
+
+class PrunableEmbedding(Embedding):
+    """An embedding whose ``weight`` is pruned entry by entry, in one of three states.
+
+    - dense: Ŵ = W;
+    - pruning (after `start_pruning`): Ŵ = sign(W)·relu(|W| − ceiling·σ(S + shift)), where
+      shift = 0 and ceiling = 1 as in the paper unless `ScheduledClock` sets them;
+    - masked (after `project`, `freeze` or `restrict`): Ŵ = W·mask, and the mask only ever
+      shrinks.
+
+    Subclasses make ``weight`` and say what its rows are.
+    """
+
+    weight: nn.Parameter
+    threshold: nn.Parameter | None
+    shift: Tensor
+    ceiling: Tensor
+    mask: Tensor | None
+
+    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None) -> None:
+        super().__init__(num_embeddings, embedding_dim, padding_idx)
+        self.register_parameter("threshold", None)
+        self.register_buffer("shift", torch.zeros(()))
+        self.register_buffer("ceiling", torch.ones(()))
+        self.register_buffer("mask", None)
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows the weights have."""
+        return len(self.weight)
+
+    @property
+    def state(self) -> str:
+        """``dense``, ``pruning`` or ``masked``."""
+        if self.threshold is not None:
+            return "pruning"
+        return "dense" if self.mask is None else "masked"
+
+    def effective_weight(self) -> Tensor:
+        """Ŵ: the weights as lookups see them."""
+        if self.threshold is not None:
+            return soft_threshold(self.weight, self.threshold + self.shift, self.ceiling)
+        return self.weight if self.mask is None else self.weight * self.mask
+
+    def effective_rows(self, rows: Tensor) -> Tensor:
+        """Some rows of Ŵ, at the price of those alone."""
+        weight = F.embedding(rows, self.weight)
+        if self.threshold is not None:
+            threshold = F.embedding(rows, self.threshold) + self.shift
+            return soft_threshold(weight, threshold, self.ceiling)
+        return weight if self.mask is None else weight * self.mask[rows]
+
+    def start_pruning(
+        self,
+        init: ThresholdStart = "ones",
+        *,
+        scale: float = -100.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        """Give every entry a learnable threshold (see `cerp.pruning.thresholds.initial_threshold`).
+
+        ``threshold`` is a new parameter: make optimizers after this call.
+        """
+        if self.threshold is not None or self.mask is not None:
+            raise ConfigError("pruning starts once, from dense weights; these are pruned already")
+        start = initial_threshold(init, self.weight.detach(), scale, generator)
+        self.threshold = nn.Parameter(start)
+        self.shift.zero_()
+
+    @property
+    @torch.no_grad()
+    def nnz(self) -> int:
+        """Non-zero values, as lookups see them."""
+        return int(torch.count_nonzero(self.effective_weight()))
+
+    def cost(self) -> Cost:
+        """The entries that survive; a file stores them all, also those that it rounds to zero."""
+        kept = self.nnz if self.mask is None else int(self.mask.sum())
+        return Cost(kept, kept)
+
+    @torch.no_grad()
+    def mask_for(self, budget: Budget | str | int) -> Tensor:
+        """The entries that `project` would keep: the top t by ``|W| − ceiling·σ(S + shift)``."""
+        limit = Budget.parse(budget).limit(self.num_embeddings, self.embedding_dim)
+        if not torch.isfinite(self.weight).all():
+            raise DataError("the weights hold NaN or infinity; they cannot be ranked for pruning")
+        if self.threshold is not None:
+            return top_mask(margin(self.weight, self.threshold + self.shift, self.ceiling), limit)
+        if self.mask is None:
+            return top_mask(self.weight.abs(), limit)
+        return top_mask(self.weight.abs().masked_fill(~self.mask, -1.0), limit) & self.mask
+
+    def project(self, budget: Budget | str | int) -> Tensor:
+        """Keep at most t entries from now on, at their soft-thresholded values; drop thresholds.
+
+        Where fewer than t entries are non-zero, those nearest to surviving are
+        kept at 0 and may grow again. Returns the mask.
+        """
+        return self.restrict(self.mask_for(budget))
+
+    @torch.no_grad()
+    def freeze(self) -> Tensor:
+        """Keep from now on just the entries that are non-zero now; drop thresholds.
+
+        Masked weights keep their mask. Returns the mask.
+        """
+        return self.restrict(self.effective_weight() != 0 if self.mask is None else self.mask)
+
+    @torch.no_grad()
+    def restrict(self, mask: Tensor) -> Tensor:
+        """Keep from now on just the entries of a mask; drop thresholds. Returns the mask."""
+        if mask.shape != self.weight.shape:
+            raise DataError(
+                f"the mask has shape {tuple(mask.shape)}, the weights {tuple(self.weight.shape)}"
+            )
+        mask = mask.to(self.weight.device)
+        mask = mask if self.mask is None else mask & self.mask
+        self.weight.copy_(self.effective_weight() * mask)
+        self.threshold, self.mask = None, mask
+        self.shift.zero_()
+        return mask
+
+    @torch.no_grad()
+    def rewind(self, initial_weight: Tensor) -> None:
+        """``W = initial · mask``: the surviving entries back at their first values."""
+        if self.mask is None:
+            raise ConfigError("only masked weights can be rewound; call project() or freeze()")
+        if initial_weight.shape != self.weight.shape:
+            raise DataError(
+                f"the initial weights have shape {tuple(initial_weight.shape)}, "
+                f"these have {tuple(self.weight.shape)}"
+            )
+        if not torch.isfinite(initial_weight).all():
+            raise DataError("the initial weights hold NaN or infinity")
+        self.weight.copy_(initial_weight.to(self.weight.device) * self.mask)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        """Take over the state, dense, pruning or masked, of what is loaded."""
+        if prefix + "threshold" not in state_dict:
+            self.threshold = None
+        elif self.threshold is None:
+            self.threshold = nn.Parameter(torch.empty_like(self.weight))
+        if prefix + "mask" not in state_dict:
+            self.mask = None
+        elif self.mask is None:
+            self.mask = torch.empty_like(self.weight, dtype=torch.bool)
+        super()._load_from_state_dict(state_dict, prefix, *rest)

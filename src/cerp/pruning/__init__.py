@@ -1,0 +1,1 @@
+"""Which values are kept: soft thresholds, their clocks, exact projection."""

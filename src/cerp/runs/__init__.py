@@ -1,0 +1,1 @@
+"""A whole run: plan, search, train, judge, ship."""

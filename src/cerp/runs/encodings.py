@@ -1,0 +1,88 @@
+"""The ways to write a trained model, each judged on validation as its file would have it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+from typing import NamedTuple
+
+from cerp.artifact import VALUES_CODECS, Encoding, ValuesCodec, decode
+from cerp.data.ids import Id
+from cerp.errors import ConfigError
+from cerp.evaluation.evaluate import evaluate
+from cerp.export.to_arrays import BITS, Graph, SizeLimit, scorer_of
+from cerp.runs.fitted_model import FittedModel
+from cerp.training.stages import score_memory
+
+
+class Written(NamedTuple):
+    """A model in one encoding."""
+
+    values: ValuesCodec
+    graph: Graph
+    data: bytes | None
+    """The file; None where the model cannot be written so."""
+    ndcg: float | None
+    """Validation NDCG@10 of the file; None where there is no validation part, or no file."""
+    why_not: str | None = None
+    """Why there is no file."""
+
+
+def every_encoding(
+    model: FittedModel,
+    *,
+    graph: Graph | None = None,
+    limit: SizeLimit | None = None,
+    seen: bool = True,
+    ids: bool = True,
+    titles: Mapping[Id, str] | None = None,
+) -> list[Written]:
+    """The model in all precisions; LightGCN with its graph and as tables, unless one is given."""
+    graphs: list[Graph] = ["edges"] if graph is None else [graph]
+    if graph is None and model.config.backbone == "lightgcn":
+        graphs.append("tables")
+    return [
+        _written(model, Encoding(values, seen=seen, ids=ids), way, limit, titles)
+        for way, values in product(graphs, VALUES_CODECS)
+    ]
+
+
+def best_written(
+    written: list[Written], graph: Graph, values: ValuesCodec | None = None
+) -> Written:
+    """The best on validation, and the smaller of equals; of one precision if that is given.
+
+    Without a validation part, after a refit, it is the finest that could be written.
+    """
+    wanted = [entry for entry in written if entry.graph == graph and values in (None, entry.values)]
+    fitting = [entry for entry in wanted if entry.data is not None]
+    if not fitting:
+        reasons = "; ".join(dict.fromkeys(entry.why_not for entry in wanted if entry.why_not))
+        raise ConfigError(f"this model cannot be written so: {reasons}")
+    return max(fitting, key=_worth)
+
+
+def _worth(entry: Written) -> tuple[float, int]:
+    if entry.ndcg is None:
+        return 0.0, BITS[entry.values]
+    return entry.ndcg, -len(entry.data or b"")
+
+
+def _written(
+    model: FittedModel,
+    encoding: Encoding,
+    graph: Graph,
+    limit: SizeLimit | None,
+    titles: Mapping[Id, str] | None,
+) -> Written:
+    try:
+        data = model.file(encoding, graph=graph, limit=limit, titles=titles)
+    except ConfigError as error:
+        return Written(encoding.values, graph, None, None, str(error))
+    ndcg = None
+    if len(model.splits.valid):
+        scorer = scorer_of(model.recommender, decode(data))
+        memory = score_memory(model.recommender.device)
+        metrics = evaluate(scorer, model.splits, on="valid", ks=(10,), memory=memory)
+        ndcg = metrics.mean["ndcg@10"]
+    return Written(encoding.values, graph, data, ndcg)

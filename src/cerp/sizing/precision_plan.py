@@ -1,0 +1,118 @@
+"""Which ways of writing a model are worth training for a budget.
+
+A limit on values leaves no choice. A limit on bytes does: coarser values leave
+room for more of them. So each precision is a candidate with as many values as
+then fit, all are trained, and validation decides.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cerp.artifact import Encoding, ValuesCodec
+from cerp.budget import Budget, parse_size
+from cerp.config import Config
+from cerp.data.splits import Splits
+from cerp.errors import ConfigError
+from cerp.export.to_arrays import SizeLimit, bytes_beside_embedding
+from cerp.methods import Context, Method
+from cerp.sizing.size_search import StandIns
+
+FULL = "full"
+"""The budget of a model that is not compressed."""
+PRECISIONS: tuple[ValuesCodec, ...] = ("fp16", "int8", "int4")
+"""What is tried under a limit on bytes; fp32 would halve the number of values for nothing."""
+
+
+class Candidate(NamedTuple):
+    """One way to meet a budget."""
+
+    limit: int
+    """In values."""
+    encoding: Encoding
+    size: SizeLimit
+
+
+def value_limit(splits: Splits, config: Config, budget: str) -> int | None:
+    """The values that a budget allows; None where it limits bytes."""
+    if budget == FULL:
+        return splits.num_entities * config.dim
+    parsed = Budget.parse(budget)
+    return None if parsed.kept is None else parsed.limit(splits.num_entities, config.dim)
+
+
+def find_candidates(method: Method, context: Context, budget: str) -> list[Candidate]:
+    """What to train for a budget, each with the values that it has room for."""
+    config = context.config
+    limit = value_limit(context.splits, config, budget)
+    size = SizeLimit(
+        None if budget == FULL else Budget.parse(budget).size,
+        None if config.max_file_size is None else parse_size(config.max_file_size),
+    )
+    if size == SizeLimit():
+        assert limit is not None
+        if config.values is not None:
+            method.sketch(context.with_limits(limit), limit)  # refused now, not after training
+        return [Candidate(limit, _encoding(config, config.values or "fp32"), size)]
+    most = context.splits.num_entities * config.dim if limit is None else limit
+    stand_ins = StandIns(method, context)
+    rooms = _rooms(method, context, size, stand_ins)
+    limits = [0] * len(rooms)
+    for _ in range(2):  # the largest limit decides on the buckets, and those on all limits
+        limits = [
+            min(
+                most,
+                stand_ins.largest_limit(room, encoding.values, loosest=max(limits), near=limit),
+            )
+            for limit, (encoding, room) in zip(limits, rooms, strict=True)
+        ]
+    return [
+        Candidate(limit, encoding, size) for limit, (encoding, _) in zip(limits, rooms, strict=True)
+    ]
+
+
+def _encoding(config: Config, values: ValuesCodec) -> Encoding:
+    if config.backbone == "lightgcn" and not config.keep_seen:
+        raise ConfigError(
+            "a LightGCN file holds the training graph, which is what users have seen; leave out "
+            "--no-seen, and write propagated tables afterwards: "
+            "cerp export RUN --graph tables --no-seen"
+        )
+    return Encoding(values, seen=config.keep_seen)
+
+
+def _rooms(
+    method: Method, context: Context, size: SizeLimit, stand_ins: StandIns
+) -> list[tuple[Encoding, int]]:
+    """The bytes that the embedding may take, for each precision in which there is room for one."""
+    found, smallest_files = [], []
+    config = context.config
+    precisions = PRECISIONS if config.values is None else (config.values,)
+    encodings = [_encoding(config, values) for values in precisions]
+    besides = [0] * len(encodings)
+    if size.file:
+        typical = max(context.splits.num_entities * config.dim // 10, stand_ins.smallest)
+        besides = bytes_beside_embedding(method, context, typical, encodings)
+    for encoding, beside in zip(encodings, besides, strict=True):
+        smallest = stand_ins.bytes_at(stand_ins.smallest, encoding.values)
+        room = min(
+            limit
+            for limit in (size.embedding, size.file and size.file - beside)
+            if limit is not None
+        )
+        smallest_files.append((beside + smallest, smallest))
+        if smallest <= room:
+            found.append((encoding, room))
+    if found:
+        return found
+    file, embedding = min(smallest_files)
+    if size.file is not None and file > size.file:
+        raise ConfigError(
+            f"a file of {size.file:,} bytes is too small here: the smallest possible takes "
+            f"{file:,}, of which {file - embedding:,} are graph or seen items, backbone, ids and "
+            "header"
+        )
+    raise ConfigError(
+        f"an embedding of {size.embedding:,} bytes is too small here: the smallest possible "
+        f"takes {embedding:,}"
+    )

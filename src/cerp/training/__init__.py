@@ -1,0 +1,1 @@
+"""The loop, and what goes into a step of it."""

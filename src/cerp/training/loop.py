@@ -1,0 +1,405 @@
+"""The training loop: the only place that steps an optimizer.
+
+One loop serves every method, backbone and stage. What differs between stages
+comes in as an `Objective` (the loss) and a `StageHooks` (what happens around
+steps and epochs). The state of a loop is tensors and plain facts, complete
+after every step, so a run that was killed goes on from its last checkpoint to
+the very same end.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from cerp.config import Precision
+from cerp.errors import TrainingError
+from cerp.models.recommender import Recommender
+from cerp.progress import progress
+from cerp.training.checkpoint import (
+    pack_optimizer,
+    read_checkpoint,
+    unpack_optimizer,
+    write_checkpoint,
+)
+from cerp.training.cuda_graphs import CapturedStep
+from cerp.training.distributed import from_first, rank, world_size
+from cerp.training.losses import bpr
+from cerp.training.malloc import freed_memory_kept
+from cerp.training.sampling import Batch, Sampler
+
+FINITE_CHECK_EVERY = 64
+"""Steps between two looks at whether the loss is finite; each look makes a GPU wait."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """``L = (BPR + γ · L_prune) / B``, both sums over the global batch of B positives."""
+
+    gamma: float = 0.0
+    temperature: float = 100.0
+
+    def __call__(self, model: Recommender, batch: Batch, global_size: int) -> Tensor:
+        """The share of this process in the loss."""
+        output = model(batch)
+        loss = bpr(output.scores)
+        if self.gamma:
+            loss = loss + self.gamma * output.penalty(self.temperature)
+        return loss / global_size
+
+
+@dataclass(frozen=True, eq=False)
+class SideStep:
+    """A step of another kind, such as on validation data, before every step of the loop.
+
+    Between side steps the optimizer's parameters have no gradient, so that the
+    loop's own optimizers, which may hold them too, pass over them.
+    """
+
+    loss: Callable[[int], Tensor]
+    """Of the step that it comes before, counted from the start of the stage."""
+    optimizer: torch.optim.Optimizer
+
+
+class StageHooks:
+    """What a stage does around the steps of the loop; this one does nothing."""
+
+    side_step: SideStep | None = None
+
+    def objective(self, epoch: int) -> Objective:
+        """The loss of an epoch."""
+        return Objective()
+
+    def before_step(self, step: int) -> None:
+        """Called before every step, counted from the start of the stage."""
+
+    def after_step(self, step: int) -> bool:
+        """Called after every step; True ends the stage."""
+        return False
+
+    def after_epoch(self, epoch: int) -> dict[str, float]:
+        """Called after every epoch; what it returns goes into the curves."""
+        return {}
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Tensors and facts to be saved with the loop."""
+        return {}, {}
+
+    def load_state(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        """The inverse of `state`."""
+
+
+@dataclass(frozen=True)
+class EarlyStopping:
+    """Judge every few epochs, keep the weights of the best, stop when it does not come back."""
+
+    judge: Callable[[], float]
+    """Validation NDCG@10 of the model as it is."""
+    every: int
+    patience: int
+
+
+@dataclass(frozen=True)
+class Checkpointing:
+    """Where a loop saves itself, and how often."""
+
+    path: Path
+    stage: str
+    """Goes into the file; a checkpoint of another stage is not this loop's."""
+    seconds: float
+
+
+class Loop:
+    """Epochs of steps over one model, resumable after every step."""
+
+    def __init__(
+        self,
+        model: Recommender,
+        sampler: Sampler,
+        optimizers: list[torch.optim.Optimizer],
+        *,
+        epochs: int,
+        hooks: StageHooks,
+        label: str,
+        early_stopping: EarlyStopping | None = None,
+        cosine: bool = False,
+        clip_norm: float | None = None,
+        precision: Precision = "float32",
+        checkpointing: Checkpointing | None = None,
+        quiet: bool = False,
+    ) -> None:
+        self.model, self.sampler, self.optimizers = model, sampler, optimizers
+        self.epochs, self.hooks, self.label = epochs, hooks, label
+        self.early_stopping, self.checkpointing = early_stopping, checkpointing
+        self.cosine, self.clip_norm, self.quiet = cosine, clip_norm, quiet
+        self.precision = precision
+        self.base_rates = [
+            [float(group["lr"]) for group in optimizer.param_groups] for optimizer in optimizers
+        ]
+        self.rank, self.world = rank(), world_size()
+        self.losses = torch.zeros(len(sampler), device=sampler.device)
+        self.history: list[dict[str, float]] = []
+        self.finished = False
+        self.best: tuple[float, int] = (-math.inf, 0)
+        """Validation NDCG@10 and the epoch it was reached in (1 is the first)."""
+        self.best_weights: dict[str, Tensor] = {}
+        self.stale = 0
+        self._last_saved = time.monotonic()
+        self._current: tuple[Objective, Callable[[Batch], Tensor]] | None = None
+
+    def run(self) -> None:
+        """Train to the end, from where the checkpoint stands if there is one.
+
+        Afterwards the model has the weights of the best epoch, where epochs
+        were judged.
+        """
+        self._resume()
+        self.model.train()
+        total = self.epochs * len(self.sampler)
+        with (
+            freed_memory_kept() if self.sampler.device.type == "cpu" else nullcontext(),
+            _interruption_noted() as interrupted,
+            progress(self.label, total, quiet=self.quiet or self.rank > 0) as bar,
+        ):
+            bar.advance(self._steps_done())
+            while not self.finished and self.sampler.epoch < self.epochs:
+                epoch, position = self.sampler.epoch, self.sampler.step
+                self.take_step(self.sampler.next_batch(), epoch, position)
+                if self.sampler.epoch > epoch:
+                    self._end_epoch(epoch)
+                bar.advance(1, self._note())
+                if interrupted() or self._save_is_due():
+                    self._save()
+                if interrupted():
+                    raise KeyboardInterrupt
+        if self.sampler.step:
+            self._end_within_epoch()
+        self._current = None  # frees what a recorded step holds on the device
+        if self.best_weights:
+            self.model.load_state_dict(self.best_weights)
+        self.model.eval()
+
+    def _steps_done(self) -> int:
+        return self.sampler.epoch * len(self.sampler) + self.sampler.step
+
+    def take_step(self, batch: Batch, epoch: int, position: int) -> None:
+        """One optimizer step, with what the stage does around it."""
+        step = epoch * len(self.sampler) + position
+        self.hooks.before_step(step)
+        self._take_side_step(step)
+        self._set_rates(step)
+        self.losses[position] = self._update(self.hooks.objective(epoch))(batch)
+        if position % FINITE_CHECK_EVERY == FINITE_CHECK_EVERY - 1:
+            self._refuse_divergence(epoch, position + 1)
+        self.finished = self.hooks.after_step(step)
+
+    def _take_side_step(self, step: int) -> None:
+        side = self.hooks.side_step
+        if side is None:
+            return
+        side.loss(step).backward()  # type: ignore[no-untyped-call]
+        side.optimizer.step()
+        side.optimizer.zero_grad(set_to_none=True)
+
+    def _update(self, objective: Objective) -> Callable[[Batch], Tensor]:
+        """The step for an objective: recorded where that is possible, plain elsewhere."""
+        if self._current is None or self._current[0] != objective:
+            step: Callable[[Batch], Tensor] = partial(self._plain_update, objective)
+            if self.world == 1 and self.model.can_be_captured:
+                step = CapturedStep(step, self.sampler.device)
+            self._current = (objective, step)
+        return self._current[1]
+
+    def _plain_update(self, objective: Objective, batch: Batch) -> Tensor:
+        """Loss, gradients and one step of each optimizer."""
+        mine = batch if self.world == 1 else batch.of_rank(self.rank, self.world)
+        with torch.autocast(
+            self.sampler.device.type,
+            torch.bfloat16,
+            enabled=self.precision == "bfloat16",
+            cache_enabled=False,  # a recorded step has to cast weights anew in every replay
+        ):
+            loss = objective(self.model, mine, len(batch.users))
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        if self.world > 1:
+            self._add_up_gradients()
+        if self.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip_norm)
+        for optimizer in self.optimizers:
+            optimizer.step()
+        return loss.detach()
+
+    def _set_rates(self, step: int) -> None:
+        if not self.cosine:
+            return
+        share = 0.5 * (1 + math.cos(math.pi * step / (self.epochs * len(self.sampler))))
+        for optimizer, rates in zip(self.optimizers, self.base_rates, strict=True):
+            for group, rate in zip(optimizer.param_groups, rates, strict=True):
+                # In place: a recorded step reads the rate where it lies.
+                group["lr"].fill_(rate * share)
+
+    def _add_up_gradients(self) -> None:
+        """Every process holds the gradient of its part of the batch; the sum is that of all."""
+        for parameter in self.model.parameters():
+            if parameter.requires_grad:
+                if parameter.grad is None:
+                    parameter.grad = torch.zeros_like(parameter)
+                dist.all_reduce(parameter.grad)
+
+    def _refuse_divergence(self, epoch: int, count: int) -> None:
+        bad = ~torch.isfinite(self.losses[:count])
+        if bool(bad.any()):
+            step = epoch * len(self.sampler) + int(bad.int().argmax())
+            raise TrainingError(
+                f"{self.label}: the loss is not finite at step {step} (epoch {epoch + 1}); "
+                "lower the learning rate, or limit the gradient's norm (clip_norm)"
+            )
+
+    def _end_epoch(self, epoch: int) -> None:
+        self._refuse_divergence(epoch, len(self.losses))
+        losses = self.losses.clone()
+        if self.world > 1:
+            dist.all_reduce(losses)
+        row = {"epoch": epoch + 1, "loss": float(losses.mean()), **self.hooks.after_epoch(epoch)}
+        stopping = self.early_stopping
+        if stopping and ((epoch + 1) % stopping.every == 0 or epoch + 1 == self.epochs):
+            self.model.eval()
+            score = stopping.judge() if self.rank == 0 else 0.0
+            row["valid_ndcg@10"] = from_first(score, self.sampler.device)
+            self.model.train()
+            self._remember(row["valid_ndcg@10"], epoch + 1, stopping.patience)
+        self.history.append(row)
+
+    def _end_within_epoch(self) -> None:
+        """The row of an epoch that the stage did not need to the end."""
+        epoch, steps = self.sampler.epoch, self.sampler.step
+        self._refuse_divergence(epoch, steps)
+        losses = self.losses[:steps].clone()
+        if self.world > 1:
+            dist.all_reduce(losses)
+        row = {"epoch": epoch + steps / len(self.sampler), "loss": float(losses.mean())}
+        self.history.append({**row, **self.hooks.after_epoch(epoch)})
+
+    def _remember(self, score: float, epoch: int, patience: int) -> None:
+        if score > self.best[0]:
+            self.best, self.stale = (score, epoch), 0
+            self.best_weights = {
+                name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()
+            }
+        else:
+            self.stale += 1
+            self.finished = self.finished or self.stale >= patience
+
+    def _note(self) -> str:
+        if not self.history:
+            return ""
+        shown = {name: value for name, value in self.history[-1].items() if name != "epoch"}
+        return f"epoch {len(self.history)} " + " ".join(
+            f"{name} {value:.4g}" for name, value in shown.items()
+        )
+
+    def _all_optimizers(self) -> list[torch.optim.Optimizer]:
+        side = self.hooks.side_step
+        return self.optimizers if side is None else [*self.optimizers, side.optimizer]
+
+    def _save_is_due(self) -> bool:
+        checkpointing = self.checkpointing
+        return (
+            checkpointing is not None
+            and time.monotonic() - self._last_saved >= checkpointing.seconds
+        )
+
+    def _save(self) -> None:
+        if self.checkpointing is None or self.rank > 0:
+            return
+        hook_tensors, hook_facts = self.hooks.state()
+        tensors = {
+            **_prefixed("model", self.model.state_dict()),
+            **_prefixed("best", self.best_weights),
+            **_prefixed("hooks", hook_tensors),
+            "losses": self.losses,
+        }
+        for index, optimizer in enumerate(self._all_optimizers()):
+            tensors |= _prefixed(f"optimizer{index}", pack_optimizer(optimizer))
+        facts = {
+            "stage": self.checkpointing.stage,
+            "sampler": self.sampler.state_dict(),
+            "hooks": hook_facts,
+            "history": self.history,
+            "best": self.best if self.best_weights else None,
+            "stale": self.stale,
+            "finished": self.finished,
+        }
+        write_checkpoint(self.checkpointing.path, tensors, facts)
+        self._last_saved = time.monotonic()
+
+    def _resume(self) -> None:
+        if self.checkpointing is None or not self.checkpointing.path.exists():
+            return
+        tensors, facts = read_checkpoint(self.checkpointing.path)
+        if facts["stage"] != self.checkpointing.stage:
+            return
+        tensors = {name: tensor.to(self.sampler.device) for name, tensor in tensors.items()}
+        self.hooks.load_state(_part(tensors, "hooks"), facts["hooks"])
+        self.model.load_state_dict(_part(tensors, "model"))
+        for index, optimizer in enumerate(self._all_optimizers()):
+            unpack_optimizer(optimizer, _part(tensors, f"optimizer{index}"))
+        self.sampler.load_state_dict(facts["sampler"])
+        self.losses = tensors["losses"]
+        self.history, self.stale = facts["history"], facts["stale"]
+        self.finished = facts["finished"]
+        self.best_weights = _part(tensors, "best")
+        if facts["best"]:
+            self.best = (facts["best"][0], facts["best"][1])
+
+
+def _prefixed(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    start = f"{prefix}/"
+    return {
+        name.removeprefix(start): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(start)
+    }
+
+
+@contextmanager
+def _interruption_noted() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C waits for the step to end, so that what is saved is whole.
+
+    A second Ctrl-C interrupts at once. Outside the main thread, where signals
+    cannot be caught, it does nothing.
+    """
+    noted = False
+
+    def note(*_: object) -> None:
+        nonlocal noted
+        if noted:
+            raise KeyboardInterrupt
+        noted = True
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: noted
+    finally:
+        signal.signal(signal.SIGINT, before)

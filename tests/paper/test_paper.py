@@ -1,0 +1,701 @@
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict, replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+from typer.testing import Result as Outcome
+
+from cerp.artifact import Encoding, write
+from cerp.cli import app
+from cerp.comparison.results import Result, Results
+from cerp.config import Config, RunOptions, TrainConfig
+from cerp.data.splits import Splits
+from cerp.data.synthetic import synthetic
+from cerp.errors import ConfigError, DataError
+from cerp.methods import METHODS
+from cerp.paper.figures import FONT_SIZE, heatmap, sensitivity
+from cerp.paper.json_rows import rows
+from cerp.paper.method_table import improvement
+from cerp.paper.planning import Planned, plan, restricted
+from cerp.paper.published import published_rows
+from cerp.paper.recipe import Recipe, Run, read_recipe, recipe_names
+from cerp.paper.recipe_report import report
+from cerp.paper.record import Found, Interval, Missing, Record
+from cerp.paper.reproduce import new_record, pattern
+from cerp.report.svg import text_width
+from cerp.runs.fit import fit_all
+from results_page.findings import findings
+from results_page.page import summary
+from results_page.results_index import Measured
+from small_models import small_model
+
+ROOT = Path(__file__).parents[2]
+TABLE2_KEYS = {"method", "dataset", "backbone", "sparsity", "avg_dim", "ndcg10", "recall10"}
+TABLE3_KEYS = {"variant", "dataset", "backbone", "sparsity", "avg_dim", "ndcg10", "overlap_pct"}
+OUR_KEYS = {"seed", "nnz", "bytes", "preset", "ordering", "refit", "accounting", "seconds"}
+DATA = {"users": 2, "items": 4, "interactions": 2, "density_pct": 25.0, "fingerprint": "f00d"}
+DATA |= {"train": 1, "valid": 0, "test": 1}
+
+
+def result(label: str = "cerp-a", seed: int = 0, ndcg10: float = 0.1, **values: object) -> Result:
+    """A made-up result of 99% with LightGCN; 100 values are allowed, and kept."""
+    shared = {"fingerprint": "f00d", "version": "1", "device": "cpu"}
+    values = {"config": None, **values}
+    counts = {"limit": 100, "nnz": 100, "paper_count": 100, "stored_count": 100}
+    figures = {**counts, "sparsity": 0.99, "avg_dim": 2.0}
+    found = {"backbone": "lightgcn", "budget": "99%", "recall10": ndcg10 / 2, **figures, **values}
+    return Result(label, seed=seed, ndcg10=ndcg10, **shared, **found)  # type: ignore[arg-type]
+
+
+def searched(*, epoch: float = 15.0, reached: bool = True, sparsity: float = 0.99) -> dict:
+    return {"epoch": epoch, "reached": reached, "reached_sparsity": sparsity}
+
+
+def recipe(kind: str, *runs: Run, setting: str | None = None) -> Recipe:
+    return Recipe("made-up", "Made up", kind, "", ("99%",), ("lightgcn",), runs, {}, setting)
+
+
+# What the paper printed
+
+
+def test_the_paper_s_rows_are_complete_and_have_its_keys():
+    assert [len(published_rows(f"table{number}")) for number in (1, 2, 3)] == [2, 64, 48]
+    assert {frozenset(row) for row in published_rows("table2")} == {frozenset(TABLE2_KEYS)}
+    stalls = [row["stalls_at"] for row in published_rows("table3") if "stalls_at" in row]
+    assert sorted(stalls) == [93.86, 93.86, 94.94, 94.94, 97.0, 97.43]
+    [row] = published_rows(
+        "table2", method="cerp", dataset="gowalla", backbone="lightgcn", sparsity=99
+    )
+    assert (row["avg_dim"], row["ndcg10"], row["recall10"]) == (17.99, 0.0831, 0.0816)
+
+
+# Recipes
+
+
+def test_table_2_has_all_methods_and_three_seeds_of_those_that_matter_most():
+    runs = read_recipe("table2").runs
+    assert {run.method for run in runs} == {"popularity", *METHODS}
+    assert [run.method for run in runs if run.seeds == 3] == ["cerp", "ud", "full", "cerp"]
+
+
+def test_every_recipe_can_be_planned_for_every_data_set():
+    assert {"table1", "table2", "table3", "fig-heatmap", "fig-gamma"} < set(recipe_names())
+    for name in recipe_names():
+        for dataset in ("gowalla", "yelp2020", "ml-1m"):
+            planned = plan(read_recipe(name), dataset)
+            assert bool(planned) == (name != "table1")
+
+
+def test_a_setting_is_varied_over_its_values():
+    planned = plan(read_recipe("fig-gamma"), "gowalla")
+    gammas = [one.job.config.prune.gamma for one in planned if one.job.backbone == "mlp"]
+    assert gammas == [1e-4, 1e-3, 1e-2, 1e-1, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kind = 'chart'", "kind is 'chart'; choose one of statistics"),
+        ("kind = 'methods'", "trains nothing"),
+        ("kind = 'methods'\nbudgts = ['9%']", "no entry 'budgts'; there are: about, backbones"),
+        ("kind = 'methods'\n[[run]]\nsed = 1", "no entry 'sed'"),
+        ("kind = 'statistics'\nsetting = 'dim'", "a sensitivity, and nothing else"),
+        ("kind = methods", "not a readable recipe"),
+        ("budgets = ['9%']", r"own\.toml: the recipe lacks the entry 'kind'"),
+        ("kind = 'methods'\n[[run]]\nseeds = 1", r"own\.toml: a \[\[run\]\] lacks .* 'method'"),
+        ("kind = 'methods'\nbudgets = 9", r"own\.toml: the entry 'budgets' is 9; .* a list"),
+        ("kind = 'methods'\nname = 'x'", "the recipe has no entry 'name'"),
+    ],
+)
+def test_a_recipe_that_makes_no_sense_is_refused_with_a_reason(
+    tmp_path: Path, text: str, message: str
+):
+    path = tmp_path / "own.toml"
+    path.write_text(f"title = 'Mine'\n{text}\n")
+    with pytest.raises(ConfigError, match=message):
+        read_recipe(str(path))
+
+
+def test_an_unknown_recipe_is_refused_with_those_that_there_are():
+    with pytest.raises(ConfigError, match="no recipe 'table4'; choose one of fig-buckets"):
+        read_recipe("table4")
+
+
+# Plans
+
+
+def named(planned: list[Planned], **wanted: object) -> set[str]:
+    return {
+        one.job.method
+        for one in planned
+        if wanted.items() <= (asdict(one.run) | one.__dict__).items()
+    }
+
+
+def test_recipes_share_the_runs_that_they_have_in_common():
+    gammas, buckets, ablation = (
+        plan(read_recipe(name), "gowalla") for name in ("fig-gamma", "fig-buckets", "table3")
+    )
+    default = named(gammas, value=1e-3)
+    assert (
+        default == named(buckets, value=5000) == named(ablation, variant="default", preset="paper")
+    )
+    assert not default & named(gammas, value=1e-2)
+
+
+def test_the_paper_s_buckets_are_those_of_the_data_set_and_elsewhere_the_rule_s():
+    table = read_recipe("fig-gamma")
+    found = {name: plan(table, name)[0].job.config for name in ("gowalla", "yelp2020", "ml-1m")}
+    assert {name: config.buckets for name, config in found.items()} == {
+        "gowalla": 5000,
+        "yelp2020": 8000,
+        "ml-1m": None,
+    }
+
+
+def test_a_job_s_name_changes_with_its_settings_but_not_with_its_seed():
+    first, again = plan(recipe("methods", Run("ud", seeds=2)), "gowalla")
+    [slower] = plan(
+        recipe("methods", Run("ud", settings={"train": {"learning_rate": 1e-4}})), "gowalla"
+    )
+    assert first.job.method == again.job.method != slower.job.method
+
+
+def test_a_part_of_a_plan_is_chosen_by_method_backbone_and_budget():
+    planned = plan(read_recipe("table2"), "gowalla", seeds=1)
+    part = restricted(
+        planned, methods=["ud", "full", "popularity"], backbones=["mlp"], budgets=["95%"]
+    )
+    assert [(one.run.method, one.job.backbone, one.job.budgets) for one in part] == [
+        ("popularity", None, (None,)),
+        ("ud", "mlp", ("95%",)),
+        ("full", "mlp", ("full",)),
+    ]
+    with pytest.raises(ConfigError, match="has no budget '97%'; it has 90%, 95%, 99%"):
+        restricted(planned, budgets=["97%"])
+
+
+# Rows
+
+
+def test_rows_of_methods_have_the_paper_s_keys_and_ours():
+    full = result("full-a", budget="full", sparsity=0.0)
+    popularity = Result("popularity", None, None, 0, None, "f00d", "1", "cpu", ndcg10=0.03)
+    runs = [Run("cerp"), Run("full"), Run("popularity")]
+    found = [
+        Found(run, None, one) for run, one in zip(runs, (result(), full, popularity), strict=True)
+    ]
+    made = rows(recipe("methods", *runs), Record("made-up", "gowalla", DATA, found))
+    assert {frozenset(row) for row in made} == {frozenset(TABLE2_KEYS | OUR_KEYS)}
+    assert [row["sparsity"] for row in made] == [99, 0.0, 100.0]
+
+
+def test_rows_of_an_ablation_have_the_paper_s_keys_and_tell_how_pruning_went():
+    run = Run("cerp", variant="no_gamma_decay")
+    stalled = result(overlap=0.25, search=searched(epoch=50, reached=False, sparsity=0.9386))
+    record = Record("made-up", "gowalla", DATA, [Found(run, "native", stalled)])
+    [row] = rows(recipe("ablation", run), record)
+    assert row.keys() == TABLE3_KEYS | OUR_KEYS | {"recall10", "pruning_epochs", "stalls_at"}
+    assert (row["overlap_pct"], row["pruning_epochs"], row["ordering"]) == (25.0, 50, "native")
+    assert row["stalls_at"] == pytest.approx(93.86)
+
+
+def test_accounting_is_honest_where_every_stored_value_is_counted_and_nothing_else():
+    # Just what is counted; a controller besides; fewer weights than there are codes.
+    found = [Found(Run("dhe"), None, result(stored_count=count)) for count in (100, 101, 99)]
+    made = rows(recipe("methods", Run("dhe")), Record("made-up", "gowalla", DATA, found))
+    assert [row["accounting"] for row in made] == ["honest", "paper", "paper"]
+
+
+def test_bytes_are_those_of_the_file_or_four_for_each_stored_value():
+    found = [Found(Run("dhe"), None, result(embedding_bytes=size)) for size in (450, None)]
+    made = rows(recipe("methods", Run("dhe")), Record("made-up", "gowalla", DATA, found))
+    assert [row["bytes"] for row in made] == [450, 400]
+
+
+@pytest.mark.parametrize(("method", "dimension"), [("qr", 16), ("hash", 16), ("ud", 4)])
+def test_shared_rows_have_all_their_dimensions_as_in_the_paper(method: str, dimension: int):
+    config = Config(method=method, backbone="mf", budgets=("75%",), dim=16, ordering="degree")
+    splits = synthetic(60, 40, 600).split(seed=0)
+    short = replace(config, train=TrainConfig(epochs=1))
+    [model] = fit_all(splits, short, RunOptions(quiet=True))
+    assert model.facts["avg_dim"] == dimension
+
+
+# Tables
+
+
+def test_an_improvement_is_a_percentage_of_the_other():
+    assert improvement(0.0965, 0.0875) == pytest.approx(10.2857, abs=1e-4)
+    assert improvement(0.5, 1.0) == -50
+
+
+def methods_record() -> tuple[Recipe, Record]:
+    """CERP .10 and .12, UD .08, PEP not run."""
+    cerp, ud, pep = Run("cerp", seeds=2), Run("ud"), Run("pep")
+    found = [
+        Found(cerp, "spectral", result(seed=0, ndcg10=0.10)),
+        Found(cerp, "spectral", result(seed=1, ndcg10=0.12)),
+        Found(ud, None, result("ud-a", ndcg10=0.08, recall10=0.11)),
+    ]
+    missing = [Missing(pep, None, "lightgcn", "99%", 0, "not run yet")]
+    interval = Interval("ud-a", "lightgcn", "99%", (2, 1), 0.03, 0.01, 0.05)
+    return recipe("methods", cerp, ud, pep), Record(
+        "made-up", "gowalla", DATA, found, missing, [interval]
+    )
+
+
+def test_a_method_table_has_means_the_paper_s_figures_and_cerp_s_gain():
+    [section] = report(*methods_record()).sections
+    told = {row[0]: dict(zip(section.header, row, strict=True)) for row in section.rows}
+    cerp, ud = told["cerp (spectral ids)"], told["ud"]
+    assert (cerp["NDCG@10"], cerp["paper's NDCG@10"]) == ("0.1100 ± 0.0141", "0.0831")
+    assert (ud["paper's NDCG@10"], ud["CERP against it"]) == ("0.0416", "+37.5% (better)")
+
+
+def test_what_a_narrow_screen_has_room_for_comes_first():
+    [section] = report(*methods_record()).sections
+    assert section.header[:3] == ("method", "NDCG@10", "CERP against it")
+
+
+def test_a_refit_has_a_line_and_a_mark_of_its_own():
+    run = Run("cerp", preset="paper", settings={"refit": "train+valid"})
+    refit = Found(run, "native", result(config={"refit": "train+valid"}))
+    record = Record("made-up", "gowalla", DATA, [refit])
+    [section] = report(recipe("methods", run), record).sections
+    assert section.rows[0][0] == "cerp (paper, native ids, refit)"
+    assert [row["refit"] for row in rows(recipe("methods", run), record)] == ["train+valid"]
+
+
+def test_a_method_that_was_not_run_has_a_row_and_is_listed_as_missing():
+    shown = report(*methods_record())
+    told = {row[0]: row for row in shown.sections[0].rows}
+    pep = dict(zip(shown.sections[0].header, told["pep"], strict=True))
+    assert (pep["NDCG@10"], pep["Recall@10"], pep["seeds"]) == ("-", "-", "0 of 1")
+    assert "Missing: pep (default), not run yet: lightgcn 99% seed 0." in shown.notes
+
+
+def test_cerp_s_gain_over_the_best_other_is_given_as_measured_and_as_printed():
+    # Ours: .11 / .08 and .055 / .11; .0831 / .0575 and .0816 / .0540, as the paper prints it too.
+    [section] = report(*methods_record()).sections
+    assert section.notes == [
+        "CERP over the best other: NDCG@10 +37.5% (over ud), Recall@10 -50.0% (over ud).",
+        "In the paper: NDCG@10 +44.5% (over qr), Recall@10 +51.1% (over qr).",
+        "CERP's NDCG@10, 0.1100, is above the paper's, 0.0831.",
+    ]
+
+
+def test_an_ablation_says_whether_the_penalty_does_what_the_paper_says():
+    default, without = Run("cerp", variant="default"), Run("cerp", variant="no_penalty")
+    found = [
+        Found(default, None, result(avg_dim=18.5, overlap=0.01, search=searched())),
+        Found(without, None, result("cerp-b", avg_dim=17.0, overlap=0.03, search=searched())),
+    ]
+    record = Record("made-up", "gowalla", DATA, found)
+    [section] = report(recipe("ablation", default, without), record).sections
+    assert section.rows[0][:7] == ("default", "18.50", "0.1000", "1.00%", "15.0", "-", "1")
+    assert section.rows[0][7:] == ("17.99", "0.0831", "0.76%", "-")
+    assert section.notes == [
+        "The penalty changes the average dimension by +1.50 (as in the paper) and the overlap by "
+        "-2.00 points (as in the paper)."
+    ]
+
+
+def test_a_stall_is_shown_beside_the_paper_s():
+    run = Run("cerp", variant="no_gamma_decay")
+    stalled = result(overlap=0.0, search=searched(epoch=50, reached=False, sparsity=0.951))
+    record = Record("made-up", "gowalla", DATA, [Found(run, None, stalled)])
+    [section] = report(recipe("ablation", run), record).sections
+    told = dict(zip(section.header, section.rows[0], strict=True))
+    assert (told["pruning epochs"], told["stalls at"]) == ("50.0", "95.10%")
+    assert (told["paper's NDCG@10"], told["paper's stall"]) == ("-", "93.86%")
+
+
+# Figures
+
+
+def test_a_sensitivity_draws_every_seed_and_the_paper_s_line():
+    drawn = sensitivity("mlp", "gamma", [("a<b", [0.10, 0.12]), ("c", [0.2])], {"paper": 0.15})
+    circles = parts(drawn, "circle")
+    # Halves of what is between 56 and 460 - 24.
+    assert [circle.get("cx") for circle in circles] == ["151.0", "151.0", "341.0"]
+    texts = {entry.text for entry in parts(drawn, "text")}
+    assert {"a<b", "c", "paper: 0.1500", "gamma", "NDCG@10"} <= texts
+
+
+def test_a_sensitivity_has_every_value_of_its_recipe_on_the_axis():
+    runs = [Run("cerp", value=value) for value in (0.1, 1.0, 10.0)]
+    missing = [Missing(run, None, "lightgcn", "99%", 0, "not run yet") for run in runs[::2]]
+    found = [Found(runs[1], None, result(search=searched()))]
+    record = Record("made-up", "gowalla", DATA, found, missing)
+    [section] = report(recipe("sensitivity", *runs, setting="gamma"), record).sections
+    texts = [entry.text for entry in parts(section.figure, "text")]
+    assert [text for text in texts if text in ("0.1", "1.0", "10.0")] == ["0.1", "1.0", "10.0"]
+    assert "0.1: not measured; 1.0: 0.1000; 10.0: not measured" in section.figure
+
+
+def test_no_line_goes_past_a_value_that_was_not_measured():
+    points = [("a", [0.1]), ("b", [0.1]), ("c", []), ("d", [0.1])]
+    lines = parts(sensitivity("mlp", "gamma", points, {}), "line")
+    # A quarter of 380 for each value, from 56 on.
+    [joined] = [line for line in lines if line.get("class") == "mean"]
+    assert (joined.get("x1"), joined.get("x2")) == ("103.5", "198.5")
+
+
+@pytest.mark.parametrize("anchor", ["start", "end"])
+def test_the_label_of_the_paper_s_line_is_where_the_curve_is_not(anchor: str):
+    # Above the line and then below it: below the line's start, there is nothing.
+    means = [0.0947, 0.0959, 0.0941, 0.0769, 0.0733]
+    points = [(str(value), [value]) for value in means[:: 1 if anchor == "start" else -1]]
+    drawn = sensitivity("lightgcn", "gamma", points, {"paper's table 2": 0.0831})
+    [label] = [text for text in parts(drawn, "text") if text.get("class") == "printed-label"]
+    [line] = [rule for rule in parts(drawn, "line") if rule.get("class") == "printed"]
+    assert label.get("text-anchor") == anchor
+    assert float(label.get("y")) > float(line.get("y1"))
+
+
+def parts(drawn: str, name: str) -> list[ElementTree.Element]:
+    return [entry for entry in ElementTree.fromstring(drawn).iter() if entry.tag.endswith(name)]
+
+
+def test_a_heat_map_fills_the_entries_that_are_not_zero():
+    drawn = heatmap("Ten", ["user 1", "item 2"], ["0110", "0001"])
+    [path], [ground] = parts(drawn, "path"), parts(drawn, "rect")
+    left = int(ground.get("x"))
+    corners = [part.split("h")[0] for part in path.get("d").split("M")[1:]]
+    assert corners == [f"{left + 6},1", f"{left + 12},1", f"{left + 18},19"]
+
+
+@given(st.lists(st.text("abmwW01-. 東", max_size=40), min_size=1, max_size=4))
+def test_every_name_of_a_heat_map_fits_beside_it_or_is_cut_and_told_in_full(names: list[str]):
+    for label, name in zip(
+        parts(heatmap("Ten", names, ["01"] * len(names)), "text"), names, strict=True
+    ):
+        shown = "".join(label.itertext()) if not len(label) else label[0].tail
+        assert text_width(shown, FONT_SIZE) <= float(label.get("x"))
+        assert shown == name or (shown[:-1] == name[:19] and label[0].text == name)
+
+
+def test_a_pattern_is_where_the_vectors_of_ten_entities_are_not_zero(tmp_path: Path):
+    model = small_model()
+    write(tmp_path / "model.cerp", model, Encoding())
+    found = pattern(tmp_path / "model.cerp")
+    vectors = model.embedding.vectors(model.positions, 65)
+    user = model.users.values.tolist().index(int(found["names"][0].removeprefix("user ")))
+    assert len(found["names"]) == len(found["nonzero"]) == 10
+    assert [bit == "1" for bit in found["nonzero"][0]] == (vectors[user] != 0).tolist()
+
+
+# Records
+
+
+def test_a_record_survives_its_file(tmp_path: Path):
+    _, record = methods_record()
+    record.write(tmp_path / "runs.json")
+    assert Record.read(tmp_path / "runs.json") == record
+
+
+def test_a_file_that_is_no_record_is_refused(tmp_path: Path):
+    (tmp_path / "runs.json").write_text("[]")
+    with pytest.raises(DataError, match="holds no record"):
+        Record.read(tmp_path / "runs.json")
+
+
+# The command
+
+TINY = """
+title = "A tiny table"
+kind = "{kind}"
+budgets = ["80%"]
+backbones = ["mf"]
+settings = {{dim = 8, train.epochs = 1, prune.epochs = 1, ordering = "degree"}}
+[[run]]
+method = "cerp"
+variant = "default"
+"""
+
+
+class Paper:
+    """`cerp paper` with recipes and data of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.out = folder, folder / "out" / "tiny"
+        self.splits().save(folder / "tiny")
+        (folder / "methods.toml").write_text(
+            TINY.format(kind="methods") + '[[run]]\nmethod = "popularity"\n'
+        )
+        (folder / "maps.toml").write_text(TINY.format(kind="heatmap"))
+
+    def splits(self, seed: int = 0) -> Splits:
+        return synthetic(60, 40, 600).split(seed=seed)
+
+    def run(self, name: str, *options: str) -> Outcome:
+        places = ["--runs", f"{self.folder}/runs", "-o", f"{self.folder}/out", "--device", "cpu"]
+        command = ["paper", f"{self.folder}/{name}.toml", "--data", f"{self.folder}/tiny"]
+        return CliRunner().invoke(app, [*command, *places, *options], catch_exceptions=False)
+
+    def rows(self, name: str) -> list[dict]:
+        return json.loads((self.out / f"{name}.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory: pytest.TempPathFactory) -> Paper:
+    """After three calls: nothing in time, then popularity alone, then the rest."""
+    made = Paper(tmp_path_factory.mktemp("paper"))
+    first = made.run("methods", "--time-limit", "0")
+    assert (first.exit_code, made.rows("methods")) == (0, [])
+    assert "Missing: popularity (default), not run yet: seed 0." in first.stdout
+    second = made.run("methods", "--methods", "popularity")
+    assert [row["method"] for row in made.rows("methods")] == ["popularity"]
+    assert "Missing: cerp (default, default), not run yet: mf 80% seed 0." in second.stdout
+    assert made.run("methods").exit_code == 0
+    return made
+
+
+def test_calls_add_up_to_the_whole_table(paper: Paper):
+    assert [row["method"] for row in paper.rows("methods")] == ["cerp", "popularity"]
+    record = Record.read(paper.out / "methods-runs.json")
+    assert (record.missing, record.data["fingerprint"]) == ([], paper.splits().fingerprint)
+    cerp = record.found[0].result
+    assert (cerp.config["dim"], cerp.device, cerp.nnz) == (8, "cpu", 160)
+    assert "Missing" not in (paper.out / "methods.md").read_text()
+
+
+def test_cerp_is_compared_with_every_other_by_paired_users(paper: Paper):
+    [interval] = Record.read(paper.out / "methods-runs.json").intervals
+    cerp, popularity = (row["ndcg10"] for row in paper.rows("methods"))
+    assert (interval.against, interval.seeds) == ("popularity", (1, 1))
+    assert interval.mean == pytest.approx(cerp - popularity)
+    assert interval.low <= interval.mean <= interval.high
+
+
+def test_intervals_follow_the_values_of_users_where_these_are_at_hand(paper: Paper, tmp_path: Path):
+    other = Paper(tmp_path)
+    shutil.copytree(paper.out, other.out)
+    shutil.copytree(paper.folder / "runs", tmp_path / "runs")
+    path = other.out / "methods-runs.json"
+    record = Record.read(path)
+    stale = [replace(interval, mean=0.5) for interval in record.intervals]
+    replace(record, intervals=stale).write(path)
+    other.run("methods")
+    assert Record.read(path) == record
+
+
+def test_a_recipe_finds_the_runs_of_another_and_looks_into_their_models(paper: Paper):
+    outcome = paper.run("maps")
+    assert "started" not in outcome.stderr
+    [row] = paper.rows("maps")
+    assert np.mean([bits.count("1") for bits in row["nonzero"]]) <= 8
+    assert ElementTree.fromstring((paper.out / "maps-1.svg").read_text()).tag.endswith("svg")
+
+
+def test_a_finished_table_outlives_the_folder_of_its_runs(paper: Paper, tmp_path: Path):
+    other = Paper(tmp_path)
+    shutil.copytree(paper.out, other.out)
+    outcome = other.run("methods")
+    assert "started" not in outcome.stderr
+    for name in ("methods.json", "methods.md", "methods.html", "methods-runs.json"):
+        assert (other.out / name).read_bytes() == (paper.out / name).read_bytes()
+
+
+def test_results_of_a_run_that_has_changed_do_not_count(paper: Paper, tmp_path: Path):
+    other = Paper(tmp_path)
+    shutil.copytree(paper.out, other.out)
+    changed = (tmp_path / "methods.toml").read_text().replace("dim = 8", "dim = 16")
+    (tmp_path / "methods.toml").write_text(changed)
+    outcome = other.run("methods", "--time-limit", "0")
+    assert "left out: 1 earlier results of runs with other settings" in outcome.stderr
+    assert [row["method"] for row in other.rows("methods")] == ["popularity"]
+
+
+def test_a_budget_that_needs_other_settings_now_does_not_count(tmp_path: Path):
+    splits = synthetic(60, 40, 600).split(seed=0)
+    made = replace(recipe("methods", Run("ud")), budgets=("90%", "99%"))
+    (one,) = plan(made, "lastfm")
+    results = Results(tmp_path)
+    results.add([result(one.job.method, budget=name) for name in made.budgets], "a test")
+    without = replace(one, job=replace(one.job, budgets=("90%",)))
+    record = new_record(made, "lastfm", splits, [without], results, {}, None)
+    assert [entry.budget for entry in record.found] == ["90%"]
+
+
+def test_runs_of_another_machine_are_merged(paper: Paper, tmp_path: Path):
+    other = Paper(tmp_path)
+    outcome = other.run("methods", "--merge", f"{paper.folder}/runs")
+    assert "started" not in outcome.stderr
+    assert other.rows("methods") == paper.rows("methods")
+
+
+def test_other_data_is_refused(paper: Paper, tmp_path: Path):
+    other = Paper(tmp_path)
+    shutil.copytree(paper.out, other.out)
+    shutil.rmtree(tmp_path / "tiny")
+    other.splits(seed=1).save(tmp_path / "tiny")
+    with pytest.raises(ConfigError, match="is of other data"):
+        other.run("methods")
+
+
+def test_the_page_needs_nothing_but_itself(paper: Paper):
+    page = (paper.out / "methods.html").read_text()
+    assert "<title>A tiny table (tiny)</title>" in page
+    assert not any(word in page for word in ("src=", "href=", "url("))
+
+
+def test_table_1_is_counted(paper: Paper):
+    places = ["--data", f"{paper.folder}/tiny", "-o", f"{paper.folder}/out", "--device", "cpu"]
+    outcome = CliRunner().invoke(app, ["paper", "table1", *places, "--json"])
+    [row] = json.loads(outcome.stdout)["rows"]
+    assert [row[key] for key in ("users", "items", "interactions")] == [60, 40, 600]
+    assert row["density_pct"] == 25.0  # 600 / (60 * 40)
+
+
+def test_gowalla_is_as_the_paper_counts_it(shared_data, tmp_path: Path):
+    places = ["--data", str(shared_data("gowalla")), "-o", str(tmp_path), "--device", "cpu"]
+    CliRunner().invoke(app, ["paper", "table1", *places])
+    [row] = json.loads((tmp_path / "gowalla" / "table1.json").read_text())
+    [printed] = published_rows("table1", dataset="gowalla")
+    assert all(row[key] == printed[key] for key in ("users", "items", "interactions"))
+    assert round(row["density_pct"], 3) == printed["density_pct"]
+
+
+# The page of results
+
+
+def test_docs_results_is_built_from_the_files_in_results():
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    assert page == summary(ROOT / "results"), "run: make results-page"
+
+
+def test_without_any_figures_everything_is_missing(tmp_path: Path):
+    page = summary(tmp_path)
+    assert page.count("| CERP                       | missing | missing | missing |") == 2
+    assert "above it in 0, not above in 0, and 6 are missing" in page
+
+
+def made_up_results(folder: Path) -> Path:
+    """UD of two seeds at 99%, .05 and .07; CERP .02 on the MLP and .12 on LightGCN, refit .2."""
+    cerp = {"method": "cerp", "preset": "default", "ordering": "spectral"}
+    ud = {"method": "ud", "preset": "default", "ordering": None, "backbone": "lightgcn"}
+    shared = {"dataset": "gowalla", "sparsity": 99, "accounting": "honest", "seed": 0}
+    shared |= {"refit": None}
+    table = [
+        {**shared, **ud, "ndcg10": 0.05},
+        {**shared, **ud, "ndcg10": 0.07, "seed": 1},
+        {**shared, **cerp, "backbone": "mlp", "ndcg10": 0.02},
+        {**shared, **cerp, "backbone": "lightgcn", "ndcg10": 0.12},
+        {**shared, **cerp, "backbone": "lightgcn", "ndcg10": 0.2, "refit": "train+valid"},
+    ]
+    (folder / "gowalla").mkdir()
+    (folder / "gowalla" / "table2.json").write_text(json.dumps(table))
+    return folder
+
+
+def test_findings_follow_from_the_figures(tmp_path: Path):
+    found = "\n".join(findings(Measured(made_up_results(tmp_path))))
+    # The paper's CERP at 99%: .0831 with LightGCN, .0298 with the MLP; its UD: .0416.
+    assert "above it in 1, not above in 1, and 4 are missing" in found
+    assert "**The paper's UD looks undertrained at 99%.**" in found
+    assert "figures for them** (Gowalla): reached in 1 cells; missing: esapn, mlp, 90%," in found
+    assert "95%: 0.0617 and missing; 99%: 0.0416 and 0.0600 ± 0.0141." in found
+
+
+def test_a_rival_below_what_the_paper_reports_is_named(tmp_path: Path):
+    folder = made_up_results(tmp_path)
+    path = folder / "gowalla" / "table2.json"
+    rows = [row | {"ndcg10": row["ndcg10"] / 2} for row in json.loads(path.read_text())]
+    path.write_text(json.dumps(rows))
+    found = "\n".join(findings(Measured(folder)))
+    assert "not in 1 (ud, lightgcn, 99%: 0.0300 ± 0.0071 against 0.0416); missing" in found
+
+
+def test_rivals_that_are_not_clearly_beaten_are_named(tmp_path: Path):
+    shared = {"backbone": "mlp", "budget": "99%", "mean": 0.0}
+    intervals = [
+        {**shared, "against": "ud-default-a", "low": 0.01, "high": 0.02},
+        {**shared, "against": "qr-default-b", "low": -0.01, "high": 0.02},
+        {**shared, "against": "pep-default-c", "low": -0.02, "high": -0.01},
+        {**shared, "against": "full-default-d", "low": -0.02, "high": -0.01},  # no rival
+    ]
+    (tmp_path / "gowalla").mkdir()
+    text = json.dumps({"intervals": intervals})
+    (tmp_path / "gowalla" / "table2-runs.json").write_text(text)
+    [found, *_] = findings(Measured(tmp_path))
+    assert "mlp at 99%: clearly better than 1 of 3, not than qr (not clear), pep (worse);" in found
+    assert "lightgcn at 99%: missing" in found
+
+
+def test_what_a_larger_gamma_does_is_told_beside_the_ablation(tmp_path: Path):
+    shared = {"backbone": "lightgcn", "sparsity": 99, "preset": "paper", "seed": 0}
+    figures = {"avg_dim": 18.0, "overlap_pct": 0.5, "ndcg10": 0.09, "stalls_at": None}
+    ablation = [{**shared, **figures, "variant": name} for name in ("default", "no_penalty")]
+    ablation += [{**shared, **figures, "variant": "no_gamma_decay", "avg_dim": 18.5}]
+    denser = {"avg_dim": 19.0, "overlap_pct": 0.25}
+    by_gamma = [
+        {**shared, **figures, "value": 0.1, **denser},
+        {**shared, **figures, "value": 0.001},
+        {**shared, **figures, "value": 1.0, "backbone": "mlp"},
+    ]
+    (tmp_path / "gowalla").mkdir()
+    for name, table in (("table3", ablation), ("fig-gamma", by_gamma)):
+        (tmp_path / "gowalla" / f"{name}.json").write_text(json.dumps(table))
+    found = "\n".join(findings(Measured(tmp_path)))
+    assert "raises the dimension in 0 of 1 cells of table 3 and lowers the overlap in 0:" in found
+    assert "raises the dimension in 1 of 1 cells of table 3 and lowers the overlap in 0." in found
+    assert (
+        "lightgcn, no penalty: 18.00, 0.50%, 0.0900; gamma = 0.001: 18.00, 0.50%, 0.0900; "
+        "gamma = 0.1: 19.00, 0.25%, 0.0900." in found
+    )
+
+
+def test_a_method_that_aims_at_one_budget_lacks_nothing_at_the_others(tmp_path: Path):
+    page = summary(tmp_path)
+    assert page.count("| OptEmbed                   | missing |       - |       - |") == 2
+
+
+def test_what_was_tried_and_refused_is_not_called_missing(tmp_path: Path):
+    for dataset, why in (("ml-1m", "the budget is too small"), ("lastfm", "not run yet")):
+        cell = {"run": {"method": "qr"}, "why": why}
+        (tmp_path / dataset).mkdir()
+        text = json.dumps({"found": [], "missing": [cell]})
+        (tmp_path / dataset / "other-data-runs.json").write_text(text)
+    page = summary(tmp_path)
+    assert "| QR, shuffled ids   | not possible | missing |       missing |" in page
+    assert "[complete; 1 not possible](../results/ml-1m/other-data.md)" in page
+    assert "[0 of 1 cells](../results/lastfm/other-data.md)" in page
+
+
+def test_what_a_search_would_gain_at_full_size_is_told_beside_its_preset(tmp_path: Path):
+    told = "makes it better on validation"
+    assert told not in summary(tmp_path)
+    trials = [{"valid_ndcg@10": score} for score in (0.2, 0.21, 0.25, 0.1)]
+    (tmp_path / "lastfm").mkdir()
+    (tmp_path / "lastfm" / "full_size.json").write_text(json.dumps({"trials": trials}))
+    assert f"{told}: 25.0% on lastfm." in summary(tmp_path)
+
+
+def test_stalls_of_several_seeds_are_one_mean(tmp_path: Path):
+    row = {"variant": "default", "backbone": "mlp", "sparsity": 99, "preset": "paper"}
+    rows = [{**row, "seed": seed, "stalls_at": 94.0 + 2 * seed} for seed in range(2)]
+    (tmp_path / "gowalla").mkdir()
+    (tmp_path / "gowalla" / "table3.json").write_text(json.dumps(rows))
+    assert "projection: default, mlp, 99%: 95.00%." in "\n".join(findings(Measured(tmp_path)))
+
+
+def test_sensitivities_are_told_by_value_with_the_spread_of_seeds(tmp_path: Path):
+    values = [(4000, 0.03, "mlp"), (4000, 0.05, "mlp"), (5000, 0.06, "mlp")]
+    rows = [{"value": value, "ndcg10": score, "backbone": name} for value, score, name in values]
+    (tmp_path / "gowalla").mkdir()
+    (tmp_path / "gowalla" / "fig-buckets.json").write_text(json.dumps(rows))
+    [*_, found] = findings(Measured(tmp_path))
+    # Two scores that lie .02 apart deviate by .02/√2 = .0141.
+    told = "here: lightgcn, missing; mlp, 4000: 0.0400 ± 0.0141, 5000: 0.0600."
+    assert f"The paper says that more buckets are not always better; {told}" in found
+    assert "LightGCN is more sensitive to gamma than the MLP; here: missing." in found

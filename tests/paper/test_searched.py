@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from importlib.resources import files
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from cerp.paper import searched
+from cerp.paper.planning import plan
+from cerp.paper.recipe import Recipe, Run
+from cerp.paper.searched import best_by_budget, best_settings, searched_settings
+
+RESULTS = Path(__file__).parents[2] / "results"
+SLOW, FAST = {"train.learning_rate": 1e-3}, {"train.learning_rate": 1e-2}
+
+
+def search(slow: float | None, fast: float | None, budget: str = "99%") -> dict:
+    trials = [
+        {"settings": SLOW, "valid_ndcg@10": slow},
+        {"settings": FAST, "valid_ndcg@10": fast},
+    ]
+    return {"budget": budget, "valid_ndcg@10": max(slow or 0, fast or 0), "trials": trials}
+
+
+def test_the_best_trial_of_one_search_wins():
+    assert best_settings([search(0.02, 0.01)]) == SLOW
+
+
+def test_each_budget_has_the_same_say():
+    # Shares of the best: slow 0.5 and 1, fast 1 and 0.8. The plain mean would prefer slow.
+    assert best_settings([search(0.01, 0.02), search(0.2, 0.16)]) == FAST
+
+
+def test_a_trial_that_diverged_counts_as_nothing():
+    assert best_settings([search(0.01, None), search(0.09, 0.1)]) == SLOW
+
+
+@pytest.mark.parametrize(("slow", "used"), [(0.095, SLOW), (0.094, FAST)])
+def test_settings_of_the_first_budget_serve_where_they_reach_95_percent(slow: float, used: dict):
+    found = best_by_budget([search(0.02, 0.01), search(slow, 0.1, budget="90%")])
+    assert found["99%"] == SLOW
+    assert found["90%"] == used
+
+
+@pytest.fixture
+def settings_of_ud(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"gowalla": {"mlp": {"ud": {"90%": FAST, "99%": SLOW, "any": FAST}}}}
+    monkeypatch.setattr(searched, "_searched", lambda: found)
+
+
+@pytest.mark.usefixtures("settings_of_ud")
+@pytest.mark.parametrize(
+    ("budget", "rate"),
+    # Kept are 8%, 5%, 2% and 0.5%; ratios count, so the border is at √(10% · 1%) = 3.2%.
+    [("92%", 1e-2), ("95%", 1e-2), ("98%", 1e-3), ("99.5%", 1e-3), ("400KB", 1e-2), ("5000", 1e-2)],
+)
+def test_the_nearest_budget_that_was_searched_gives_the_settings(budget: str, rate: float):
+    assert searched_settings("gowalla", "ud", "mlp", budget) == {"train": {"learning_rate": rate}}
+
+
+def planned(dataset: str, backbone: str, *, is_searched: bool = True) -> list[tuple]:
+    """Rates and the budgets they are for."""
+    budgets, runs = ("90%", "95%", "99%"), (Run("ud"),)
+    recipe = Recipe("made-up", "Made up", "methods", "", budgets, (backbone,), runs)
+    jobs = [one.job for one in plan(replace(recipe, searched=is_searched), dataset)]
+    return [(job.config.train.learning_rate, *job.budgets) for job in jobs if job.config]
+
+
+@pytest.mark.usefixtures("settings_of_ud")
+def test_a_recipe_uses_what_was_searched_for_data_method_backbone_and_budget():
+    assert planned("gowalla", "mlp") == [(1e-2, "90%", "95%"), (1e-3, "99%")]
+    for unsearched in (
+        planned("gowalla", "mlp", is_searched=False),
+        planned("gowalla", "lightgcn"),
+        planned("lastfm", "mlp"),
+    ):
+        assert unsearched == [(5e-3, "90%", "95%", "99%")]
+
+
+def test_a_run_may_have_fewer_budgets_than_its_recipe():
+    runs = (Run("ud", budgets=["95%"]), Run("qr"))
+    recipe = Recipe("made-up", "Made up", "methods", "", ("90%", "95%"), ("mf",), runs)
+    assert [one.job.budgets for one in plan(recipe, "lastfm")] == [("95%",), ("90%", "95%")]
+
+
+def test_settings_in_use_are_the_best_that_were_measured():
+    figures = json.loads((RESULTS / "gowalla" / "search.json").read_text())
+
+    def asked(entry: dict) -> tuple[str, str]:
+        return entry["method"], entry["backbone"]
+
+    measured = {
+        key: list(found)
+        for key, found in groupby(sorted(figures["searches"], key=asked), key=asked)
+    }
+    for backbone, methods in figures["best"].items():
+        for method, settings in methods.items():
+            if (method, backbone) != ("full", "lightgcn"):  # which has a longer search
+                assert settings == best_by_budget(measured[method, backbone])
+    in_use = json.loads(files("cerp.paper").joinpath("searched.json").read_text("utf-8"))
+    assert in_use["gowalla"] == figures["best"]
+
+
+def test_full_size_has_the_shortest_of_the_best_settings_of_its_own_search():
+    trials = json.loads((RESULTS / "gowalla" / "full_size.json").read_text())["trials"]
+    ranked = sorted(trials, key=lambda trial: trial["valid_ndcg@10"], reverse=True)
+    # 300 epochs and 250 epochs; the next one is behind by half a percent.
+    assert [trial["valid_ndcg@10"] for trial in ranked[:3]] == [0.10116, 0.10113, 0.10067]
+    shorter = ranked[1]["settings"]
+    assert shorter["epochs"] == 250
+
+    in_use = searched_settings("gowalla", "full", "lightgcn", "full")["train"]
+    assert in_use.items() <= shorter.items()
+    assert in_use.keys() >= {"optimizer", "learning_rate", "weight_decay", "schedule", "epochs"}

@@ -1,0 +1,192 @@
+"""What a run leaves behind, what it reads again, and what it refuses before it leaves anything."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from subprocess import PIPE, Popen
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner
+
+from cerp.cli import app
+from cerp.config import Config, PruneConfig, RunOptions, TrainConfig
+from cerp.data.splits import Splits
+from cerp.data.synthetic import synthetic
+from cerp.errors import CerpError, ConfigError, DataError
+from cerp.runs.fit import fit_all, load_run
+from cerp.runs.folder import begin, refuse_other
+
+CONFIG = Config(
+    backbone="mf",
+    budgets=("80%",),
+    dim=8,
+    ordering="degree",
+    prune=PruneConfig(epochs=1),
+    train=TrainConfig(epochs=1),
+)
+
+
+def splits(seed: int = 0) -> Splits:
+    return synthetic(60, 40, 600).split(seed=seed)
+
+
+def trained(folder: Path, **changes: object) -> Path:
+    config = replace(CONFIG, **changes)  # type: ignore[arg-type]
+    fit_all(splits(), config, RunOptions(folder=folder, quiet=True))
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+# One process at a time
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from cerp.runs.folder import claimed
+with claimed(Path(sys.argv[1])):
+    print("mine", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such locks")
+def test_a_folder_that_another_process_works_in_is_refused_until_it_ends(tmp_path: Path):
+    folder = tmp_path / "run"
+    with Popen([sys.executable, "-c", HOLD, str(folder)], stdin=PIPE, stdout=PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"mine\n"
+        with pytest.raises(ConfigError, match=f"another process is at work in {folder}; wait"):
+            trained(folder)
+        assert list(folder.iterdir()) == []
+        other.kill()
+    assert (trained(folder) / "metrics.json").is_file()
+
+
+# Refused before anything is there
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"backbone": "tower"},
+        {"ordering": "alphabetical"},
+        {"max_file_size": "10B"},
+        {"budgets": ("10B",)},
+        {"backbone": "lightgcn", "keep_seen": False},
+    ],
+)
+def test_what_is_refused_leaves_no_folder(tmp_path: Path, changes: dict[str, object]):
+    with pytest.raises(ConfigError):
+        trained(tmp_path / "run", **changes)
+    assert not (tmp_path / "run").exists()
+
+
+def test_data_without_a_validation_part_is_refused_before_pruning(tmp_path: Path):
+    whole = splits().refit("train+valid")
+    with pytest.raises(DataError, match=r"the validation part is empty.*--k-core"):
+        fit_all(whole, CONFIG, RunOptions(folder=tmp_path / "run", quiet=True))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_below_a_file_is_refused(tmp_path: Path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="file"):
+        trained(tmp_path / "file" / "run")
+
+
+def test_only_the_first_process_looks_whether_a_folder_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    begin(tmp_path, CONFIG, splits())
+    with pytest.raises(ConfigError, match="holds this run already"):
+        refuse_other(tmp_path, CONFIG, splits(), resume=False)
+    monkeypatch.setattr("cerp.runs.folder.rank", lambda: 1)
+    refuse_other(tmp_path, CONFIG, splits(), resume=False)
+
+
+# Read again
+
+
+def test_reading_a_finished_run_changes_nothing(tmp_path: Path):
+    run = trained(tmp_path / "run")
+    result = json.loads((run / "metrics.json").read_text())
+    (run / "metrics.json").write_text(json.dumps({**result, "device": "another machine"}))
+    before = contents(run)
+    [model] = load_run(run, splits())
+    fit_all(splits(), CONFIG, RunOptions(folder=run, resume=True, quiet=True))
+    assert model.metrics["test"] == result["models"][0]["test"]
+    assert contents(run) == before
+
+
+@pytest.mark.parametrize("name", ["model-80%.safetensors", "searched.safetensors"])
+def test_a_run_that_lacks_a_file_is_not_trained_again_by_reading(tmp_path: Path, name: str):
+    run = trained(tmp_path / "run")
+    (run / name).unlink()
+    with pytest.raises(DataError, match=f"lacks {name}"):
+        load_run(run, splits())
+    assert not (run / name).exists()
+
+
+def test_a_run_of_another_split_is_named_with_both_fingerprints(tmp_path: Path):
+    run = trained(tmp_path / "run")
+    with pytest.raises(DataError, match="Name the same data, split alike") as error:
+        load_run(run, splits(seed=1))
+    for made in (splits(), splits(seed=1)):
+        assert made.fingerprint[:12] in str(error.value)
+
+
+def test_a_configuration_that_no_run_wrote_is_refused(tmp_path: Path):
+    run = trained(tmp_path / "run")
+    (run / "config.json").write_text("{}")
+    with pytest.raises(DataError, match="is not what a run writes"):
+        load_run(run, splits())
+
+
+def test_seconds_are_those_of_search_and_training_together(monkeypatch: pytest.MonkeyPatch):
+    # A clock that is a second later whenever it is looked at: twice by either stage.
+    monkeypatch.setattr("cerp.runs.pipeline.time", SimpleNamespace(monotonic=count().__next__))
+    [model] = fit_all(splits(), CONFIG, RunOptions(quiet=True))
+    assert model.facts["seconds"] == 1 + 1
+
+
+# Judged only on what it has not learned
+
+
+def judged(model: Path, data: Splits, folder: Path, part: str) -> tuple[float | None, str]:
+    """NDCG@10 of `cerp evaluate`, or the error's words."""
+    data.save(folder)
+    command = ["evaluate", str(model), "-d", str(folder), "--on", part, "--json"]
+    result = CliRunner().invoke(app, command)
+    if isinstance(result.exception, CerpError):
+        return None, str(result.exception)
+    return json.loads(result.stdout)["ndcg@10"], ""
+
+
+@pytest.mark.parametrize("name", ["", "model-80%.cerp"])
+@pytest.mark.parametrize(
+    ("refit", "refused"), [(None, []), ("train+valid", ["valid"]), ("all", ["valid", "test"])]
+)
+def test_a_model_is_not_judged_on_what_it_was_trained_on(
+    tmp_path: Path, name: str, refit: str | None, refused: list[str]
+):
+    model = trained(tmp_path / "run", refit=refit) / name
+    for part in ("valid", "test"):
+        found, words = judged(model, splits(), tmp_path / part, part)
+        assert (found is None) == (part in refused)
+        assert ("it would be asked what it was told" in words) == (part in refused)
+
+
+def test_a_file_of_another_split_is_not_judged(tmp_path: Path):
+    model = trained(tmp_path / "run") / "model-80%.cerp"
+    found, words = judged(model, splits(seed=1), tmp_path / "data", "test")
+    assert found is None
+    assert "another split of these users and items" in words

@@ -1,0 +1,481 @@
+"""The page in a real browser: it ranks as Python does, and people can use it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import uvicorn
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Error,
+    Page,
+    Route,
+    expect,
+    sync_playwright,
+)
+
+import cerp.server
+from cerp.artifact import Encoding, decode, encode
+from cerp.artifact.container import pack
+from cerp.artifact.model import ComposedEmbedding, Index, Seen, ShippedModel, Table
+from cerp.data.ids import Ids
+from cerp.data.splits import Splits
+from cerp.runtime import Runtime
+from cerp.server.app import create_app
+from small_models import BACKBONES, DIM, ENTITIES, NUM_ITEMS, NUM_USERS, normal, pruned, small_model
+
+FLAGS = [
+    "--no-sandbox",  # CI runs as root
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+PAGE_FILES = Path(cerp.server.__file__).parent / "page"
+
+DECODE = """async (file) => {
+  const { Model } = await import("/model.js");
+  return Model.decode(Uint8Array.from(atob(file), (c) => c.charCodeAt(0)).buffer);
+}"""
+RANK_USERS = """async ([decode, file]) => {
+  const model = await decode(file);
+  return JSON.stringify(model.search("users", "", Infinity).map(({ id }) =>
+    model.recommend(id, { k: 20 }).map(({ id, score }) => [id, score])));
+}"""
+RANK_EVERYONE = """async ([decode, file, excludeSeen, taste]) => {
+  const model = await decode(file);
+  const pairs = (list) => list.map(({ id, score }) => [id, score]);
+  const [users, items] = ["users", "items"].map((kind) =>
+    model.search(kind, "", Infinity).map(({ id }) => id));
+  const k = items.length;
+  return {
+    users: users.map((user) => pairs(model.recommend(user, { k, excludeSeen }))),
+    seen: users.map((user) => excludeSeen ? model.history(user).items.map(({ id }) => id) : []),
+    similar: items.map((item) => pairs(model.similarItems(item, k))),
+    scores: model.score(users[0], items),
+    taste: taste && pairs(model.recommendFor(taste, { k })),
+  };
+}"""
+
+
+class LiveServer(uvicorn.Server):
+    """A server in a thread of this process."""
+
+    url: str
+
+
+@contextmanager
+def live(model: ShippedModel, file: bytes | None = None) -> Iterator[LiveServer]:
+    file = encode(model, Encoding()) if file is None else file
+    app = create_app(Runtime(model), encode(model, Encoding()))
+    app.state.served.file.content = file
+    server = LiveServer(uvicorn.Config(app, port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    server.url = f"http://localhost:{server.servers[0].sockets[0].getsockname()[1]}/"
+    try:
+        yield server
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("the page is tested in Chromium: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with live(small_model("lightgcn")) as server:
+        yield server.url
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    context = browser.new_context()
+    context.set_default_timeout(10_000)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
+    """A page that may not have an error that nobody caught."""
+    page = context.new_page()
+    uncaught: list[object] = []
+    page.on("pageerror", lambda error: uncaught.append(error))
+    yield page
+    assert uncaught == []
+
+
+@pytest.fixture(scope="module")
+def blank(browser: Browser, url: str) -> Iterator[Page]:
+    """A page of the server that has nothing on it, to run model.js in."""
+    page = browser.new_page()
+    page.goto(f"{url}health")
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def ranks_alike(blank: Page) -> Callable[[bytes], None]:
+    """Asserts that model.js and Python make the same of a file: every list of every user."""
+
+    def check(file: bytes) -> None:
+        runtime = Runtime(decode(file))
+        users, items = runtime.users.values.tolist(), runtime.items.values.tolist()
+        k, has_seen = len(items), runtime.model.seen is not None
+        taste = None if runtime.model.backbone == "mlp" else [str(item) for item in items[4:7]]
+        decode_file = blank.evaluate_handle(f"() => {DECODE}")
+        ranked = blank.evaluate(RANK_EVERYONE, [decode_file, as_base64(file), has_seen, taste])
+        assert ranked["users"] == [
+            as_text(runtime.recommend(user, k, exclude_seen=has_seen)) for user in users
+        ]
+        assert ranked["seen"] == [
+            [str(item) for item in runtime.seen(user)] if has_seen else [] for user in users
+        ]
+        assert ranked["similar"] == [as_text(runtime.similar_items(item, k)) for item in items]
+        assert ranked["scores"] == runtime.score(users[0], items).tolist()
+        if taste:
+            # A linear system is solved on the way, and not in the same order of operations.
+            expected = dict(as_text(runtime.recommend_for(items[4:7], k)))
+            assert dict(ranked["taste"]) == pytest.approx(expected, rel=1e-5, abs=1e-5)
+
+    return check
+
+
+def as_base64(file: bytes) -> str:
+    return base64.b64encode(file).decode()
+
+
+def as_text(best: Iterable[tuple[Any, float]]) -> list[list[Any]]:
+    return [[str(item), score] for item, score in best]
+
+
+@pytest.mark.parametrize("values", ["fp32", "fp16", "int8", "int4"])
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_python_and_javascript_rank_alike_for_every_user(ranks_alike, backbone: str, values: Any):
+    ranks_alike(encode(small_model(backbone), Encoding(values=values)))
+
+
+def test_a_real_graph_ranks_alike_for_every_user(blank: Page, shared_data):
+    splits = Splits.load(shared_data("lastfm"))
+    rng = np.random.default_rng(0)
+    entities = splits.num_users + splits.num_items
+    model = ShippedModel(
+        facts={},
+        users=Ids.range(splits.num_users),
+        items=Ids.range(splits.num_items),
+        backbone="lightgcn",
+        embedding=ComposedEmbedding(
+            (pruned(rng, Index("modulo", 500), 500), pruned(rng, Index("scaled", 500), 500))
+        ),
+        positions=rng.permutation(entities).astype(np.int32),
+        layers=3,
+        seen=Seen(splits.train.user_offsets, splits.train.item),
+    )
+    file = encode(model, Encoding(values="int4"))
+    runtime = Runtime(decode(file))
+    lists = runtime.recommend_batch(range(splits.num_users), 20)
+    found = blank.evaluate(RANK_USERS, [blank.evaluate_handle(f"() => {DECODE}"), as_base64(file)])
+    assert json.loads(found) == [as_text(best) for best in lists]
+
+
+RNG = np.random.default_rng(1)
+HASHED = Index("hashed", size=11, factor=1_234_567, offset=2**31 - 2)
+FIRST_FIVE = np.tile(np.arange(DIM) < 5, (ENTITIES, 1))
+EMBEDDINGS = {
+    "dense": ComposedEmbedding((pruned(RNG, Index("identity"), ENTITIES, kept=1.0),)),
+    "prefix": ComposedEmbedding(
+        (Table(Index("identity"), FIRST_FIVE * normal(RNG, ENTITIES, DIM), FIRST_FIVE),)
+    ),
+    "very sparse": ComposedEmbedding((pruned(RNG, Index("identity"), ENTITIES, kept=0.02),)),
+    "product of hashes": ComposedEmbedding(
+        (pruned(RNG, HASHED, 11), pruned(RNG, Index("quotient", 8), 9), pruned(RNG, HASHED, 11)),
+        "product",
+    ),
+    "joined": ComposedEmbedding(
+        (pruned(RNG, Index("modulo", 7), 7, 5), pruned(RNG, Index("quotient", 7), 10, 3)), "concat"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", EMBEDDINGS)
+def test_every_way_to_put_vectors_together_is_understood(ranks_alike, kind: str):
+    model = replace(small_model(), embedding=EMBEDDINGS[kind])
+    ranks_alike(encode(model, Encoding(values="int8")))
+
+
+def test_equal_scores_rank_alike(ranks_alike):
+    ties = ComposedEmbedding((Table(Index("modulo", 3), np.ones((3, DIM), np.float32)),))
+    ranks_alike(encode(replace(small_model(), embedding=ties, seen=None), Encoding()))
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        Ids.range(NUM_USERS),
+        Ids(np.arange(NUM_USERS) * 2**55 + 2**53 + 1),
+        Ids([f"né-{number} \N{SLICE OF PIZZA}\n" for number in range(NUM_USERS)]),
+    ],
+    ids=["range", "beyond doubles", "strings"],
+)
+def test_ids_of_every_kind_come_back(ranks_alike, ids: Ids):
+    ranks_alike(encode(replace(small_model(), users=ids, positions=None), Encoding()))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda file: file[:5], "shorter than 8 bytes"),
+        (lambda file: b"<html></html>" * 20, "no .cerp file at all"),
+        (lambda file: file[:-1], "checksum is wrong"),
+        (lambda file: file[:-9] + bytes([file[-9] ^ 1]) + file[-8:], "checksum is wrong"),
+    ],
+    ids=["empty", "something else", "cut off", "flipped bit"],
+)
+def test_a_damaged_file_is_refused(blank: Page, damage: Callable[[bytes], bytes], message: str):
+    damaged = damage(encode(small_model(), Encoding()))
+    with pytest.raises(Error, match=message):
+        blank.evaluate(DECODE, as_base64(damaged))
+
+
+def test_a_file_of_a_later_format_is_refused(blank: Page, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("cerp.artifact.container.FORMAT", 2)
+    later = encode(small_model(), Encoding())
+    with pytest.raises(Error, match="its format is 2, this page reads 1"):
+        blank.evaluate(DECODE, as_base64(later))
+
+
+def test_a_header_that_contradicts_itself_is_refused(blank: Page):
+    described = {"users": 1, "items": 1, "backbone": "mf", "layers": 0}
+    with pytest.raises(Error, match="its header contradicts itself"):
+        blank.evaluate(DECODE, as_base64(pack(described, {})))
+
+
+def test_a_header_that_claims_more_than_the_file_holds_is_refused(blank: Page):
+    with pytest.raises(Error, match="more users and items than it can hold"):
+        blank.evaluate(DECODE, as_base64(pack({"users": 10**9, "items": 1}, {})))
+
+
+def test_the_page_says_why_a_file_cannot_be_used(page: Page):
+    with live(small_model(), b"no model") as server:
+        page.goto(server.url)
+        shown(page)
+        page.get_by_role("switch").click()
+        expect(page.get_by_role("alert")).to_contain_text("This is not a usable model file")
+        expect(page.get_by_role("switch")).not_to_be_checked()
+
+
+def shown(page: Page) -> list[str]:
+    """Names of the recommended items, once they are there."""
+    names = page.locator("#recommendations .name")
+    expect(names.first).to_be_visible()
+    return [name.split(" ")[-1] for name in names.all_inner_texts()]
+
+
+def ask_for(page: Page, user: str) -> None:
+    page.get_by_role("combobox", name="User id").fill(user)
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("status")).to_contain_text(f"for user {user},")
+
+
+def best(model: ShippedModel, user: int) -> list[str]:
+    return [str(item) for item, _ in Runtime(decode(encode(model, Encoding()))).recommend(user)]
+
+
+def test_a_typed_user_gets_recommendations_and_a_history(page: Page, url: str):
+    model = small_model("lightgcn")
+    page.goto(url)
+    ask_for(page, "107")
+    assert shown(page) == best(model, 107)
+    history = page.get_by_role("region", name="Already seen").get_by_role("listitem")
+    expect(history).to_have_count(int(np.diff(model.seen.offsets)[7]))
+
+
+def test_an_unknown_user_is_named(page: Page, url: str):
+    page.goto(url)
+    page.get_by_role("combobox", name="User id").fill("nobody")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("alert")).to_contain_text("unknown user 'nobody'")
+
+
+def test_a_field_that_someone_is_in_is_left_to_them(page: Page, url: str):
+    held: list[Route] = []
+    page.route("**/users?*", lambda route: held.append(route))
+    with page.expect_request("**/users?*"):
+        page.goto(url)
+    field = page.get_by_role("combobox", name="User id")
+    field.focus()
+    with page.expect_response("**/users?*"):
+        held[0].continue_()
+    page.wait_for_timeout(200)  # for the page to do with it what it may
+    page.keyboard.type("nobody")
+    expect(field).to_have_value("nobody")
+
+
+def test_the_keyboard_suffices(page: Page, url: str):
+    page.goto(url)
+    shown(page)
+    page.keyboard.press("Tab")  # the link to the results
+    page.keyboard.press("Tab")  # the mode
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Tab")
+    page.keyboard.type("title 05")
+    expect(page.get_by_role("option")).to_have_count(1)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status")).to_contain_text("10 items for this taste")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # on the chip: takes it away again
+    expect(page.get_by_role("status")).to_contain_text("Nothing chosen yet")
+
+
+@pytest.mark.parametrize("place", ["server", "browser"])
+def test_a_taste_gets_what_python_gives(page: Page, url: str, place: str):
+    runtime = Runtime(decode(encode(small_model("lightgcn"), Encoding())))
+    liked = runtime.items.decode([5, 11])
+    page.goto(url)
+    if place == "browser":
+        compute_here(page)
+    page.get_by_text("My own taste").click()
+    for title in ("Title 05", "Title 11"):
+        page.get_by_role("combobox", name="Items I like").press_sequentially(title)
+        page.get_by_role("option").first.click()
+    expect(page.get_by_role("status")).to_contain_text("10 items for this taste")
+    expect(page.get_by_role("button", name="Remove")).to_have_count(2)
+    assert shown(page) == [str(item) for item, _ in runtime.recommend_for(liked)]
+
+
+def compute_here(page: Page) -> None:
+    shown(page)
+    page.get_by_role("switch", name="Compute in this browser").check()
+    expect(page.get_by_role("status")).to_contain_text("computed in this browser")
+
+
+def test_the_switch_shows_bytes_and_times_and_the_same_list(page: Page, url: str):
+    page.goto(url)
+    ask_for(page, "112")
+    by_server = shown(page)
+    compute_here(page)
+    assert shown(page) == by_server
+    row = page.get_by_role("row", name="This browser")
+    size = len(encode(small_model("lightgcn"), Encoding()))
+    expect(row).to_contain_text(f"{size / 1000:.2f} KB: fetched in")
+    expect(row).to_contain_text("ms, nothing sent")
+
+
+def test_once_loaded_it_works_offline_also_after_a_reload(page: Page, context: BrowserContext):
+    model = small_model("lightgcn")
+    with live(model) as server:
+        page.goto(server.url)
+        page.evaluate("navigator.serviceWorker.ready")
+        compute_here(page)
+    page.reload()
+    for user in ("101", "124"):
+        ask_for(page, user)
+        assert shown(page) == best(model, int(user))
+
+
+def test_without_the_model_a_lost_connection_is_explained(page: Page, context: BrowserContext):
+    with live(small_model()) as server:
+        page.goto(server.url)
+        shown(page)
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("alert")).to_contain_text("The server cannot be reached")
+
+
+def test_a_title_is_text_and_never_markup(page: Page):
+    titles = [f"<img src=x onerror='document.title=1'> {code}" for code in range(NUM_ITEMS)]
+    with live(replace(small_model(), titles=titles)) as server:
+        page.goto(server.url)
+        shown(page)
+        compute_here(page)
+        expect(page.get_by_text("<img src=x").first).to_be_visible()
+        assert page.locator("main img").count() == 0
+        assert page.title() == "model.cerp · cerp"
+
+
+def test_a_model_that_takes_no_taste_does_not_offer_it(page: Page):
+    with live(small_model("mlp")) as server:
+        page.goto(server.url)
+        shown(page)
+        expect(page.get_by_label("My own taste")).to_be_disabled()
+
+
+def test_no_width_needs_sideways_scrolling(page: Page, url: str):
+    page.goto(url)
+    compute_here(page)
+    for width in (320, 390, 768, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+CONTRAST = """() => {
+  const light = (color) => {
+    const [r, g, b] = color.match(/[\\d.]+/g).slice(0, 3).map((v) => v / 255)
+      .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (element) => {
+    for (; element; element = element.parentElement) {
+      const { backgroundColor } = getComputedStyle(element);
+      if (!backgroundColor.endsWith(", 0)")) return backgroundColor;
+    }
+  };
+  const texts = [...document.querySelectorAll("body *")].filter((element) => element.offsetParent
+    && [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim()));
+  return Math.min(...texts.map((element) => {
+    const [a, b] = [getComputedStyle(element).color, ground(element)].map(light);
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  }));
+}"""
+
+
+def test_all_text_stands_out_from_its_ground_in_light_and_dark(page: Page, url: str):
+    page.goto(url)
+    compute_here(page)
+    grounds = []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        grounds.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        assert page.evaluate(CONTRAST) >= 4.5  # WCAG AA
+    assert grounds == ["rgb(246, 245, 241)", "rgb(20, 23, 26)"]
+
+
+def test_the_example_for_a_page_of_ones_own_works(browser: Browser, url: str):
+    text = (Path(__file__).parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
+    (script,) = re.findall(r'<script type="module">\n(.*?)</script>', text, re.DOTALL)
+    page = browser.new_page(bypass_csp=True)  # it is put into a page of the server
+    page.goto(f"{url}health")
+    page.add_script_tag(content=script.replace('"42"', '"103"'), type="module")
+    expect(page.locator("p")).to_have_count(5)
+    page.close()
+
+
+def test_the_service_worker_keeps_every_file_of_the_page():
+    text = (PAGE_FILES / "service-worker.js").read_text(encoding="utf-8")
+    own = {path.name for path in PAGE_FILES.iterdir()} - {"index.html", "service-worker.js"}
+    assert {name for name in own if f'"{name}"' not in text} == set()

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cerp.data.ids import Ids
+from cerp.data.interactions import Interactions
+from cerp.errors import ConfigError, DataError
+from cerp.training.sampling import Batch, Sampler
+
+
+def interactions(pairs: list[tuple[int, int]], num_users: int, num_items: int) -> Interactions:
+    user, item = zip(*pairs, strict=True)
+    return Interactions.from_codes(
+        list(user), list(item), users=Ids.range(num_users), items=Ids.range(num_items)
+    )
+
+
+def flat(batch: Batch) -> list[list[int]]:
+    return [tensor.flatten().tolist() for tensor in batch]
+
+
+SMALL = interactions([(0, 0), (0, 2), (1, 1), (2, 0), (2, 1), (2, 3)], num_users=3, num_items=5)
+
+
+def test_an_epoch_holds_every_positive_once():
+    sampler = Sampler(SMALL, batch_size=4, seed=3)
+    pairs = [
+        pair
+        for batch in sampler
+        for pair in zip(batch.users.tolist(), batch.positives.tolist(), strict=True)
+    ]
+    assert sorted(pairs) == list(zip(SMALL.user.tolist(), SMALL.item.tolist(), strict=True))
+    assert (sampler.epoch, sampler.step) == (1, 0)
+
+
+def test_two_epochs_come_in_different_order_with_other_negatives():
+    sampler = Sampler(SMALL, batch_size=6)
+    first, second = sampler.batch(0, 0), sampler.batch(1, 0)
+    assert flat(first) != flat(second)
+
+
+def test_two_steps_of_an_epoch_have_negatives_of_their_own():
+    sampler = Sampler(interactions([(0, 0), (0, 1)], 1, 1000), batch_size=1, negatives=10)
+    first, second = (sampler.batch(0, step).negatives.tolist() for step in (0, 1))
+    assert first != second
+
+
+@given(st.data())
+def test_negatives_are_never_training_positives(data: st.DataObject):
+    num_users, num_items = data.draw(st.integers(1, 6)), data.draw(st.integers(2, 9))
+    cells = st.tuples(st.integers(0, num_users - 1), st.integers(0, num_items - 1))
+    train = interactions(data.draw(st.lists(cells, min_size=1, max_size=60)), num_users, num_items)
+    positives = set(zip(train.user.tolist(), train.item.tolist(), strict=True))
+    if all(count == num_items for count in np.diff(train.user_offsets) if count):
+        with pytest.raises(DataError, match="nothing to train on"):
+            Sampler(train, batch_size=7)
+        return
+    for batch in Sampler(train, batch_size=7, negatives=4, seed=data.draw(st.integers(0, 99))):
+        for user, negatives in zip(batch.users.tolist(), batch.negatives.tolist(), strict=True):
+            assert all(0 <= item < num_items for item in negatives)
+            assert not positives & {(user, item) for item in negatives}
+
+
+def test_a_user_with_one_item_left_gets_exactly_that_one():
+    taken = [(0, item) for item in range(1000) if item != 637]
+    sampler = Sampler(interactions(taken, 1, 1000), batch_size=999, negatives=3)
+    assert set(sampler.batch(0, 0).negatives.flatten().tolist()) == {637}
+
+
+def test_negatives_are_uniform_over_the_items_not_taken():
+    train = interactions([(0, 1), (0, 2), (0, 5)], 1, 8)
+    sampler = Sampler(train, batch_size=3, negatives=20_000)
+    counts = torch.bincount(sampler.batch(0, 0).negatives.flatten(), minlength=8).double()
+    # 60,000 draws over 5 items: 12,000 each, standard deviation 98.
+    assert counts[[1, 2, 5]].tolist() == [0, 0, 0]
+    assert (counts[[0, 3, 4, 6, 7]] - 12_000).abs().max() < 5 * 98
+
+
+def test_a_user_who_took_everything_is_left_out_and_counted():
+    sampler = Sampler(interactions([(0, 0), (0, 1), (1, 0)], 2, 2), batch_size=8)
+    assert sampler.skipped_users == 1
+    assert sampler.batch(0, 0).users.tolist() == [1]
+
+
+def test_the_same_seed_gives_the_same_batches_and_another_seed_does_not():
+    batches = [flat(Sampler(SMALL, batch_size=6, seed=seed).batch(2, 0)) for seed in (1, 1, 2)]
+    assert batches[0] == batches[1] != batches[2]
+
+
+def test_a_restored_sampler_goes_on_where_the_saved_one_stood():
+    sampler = Sampler(SMALL, batch_size=2, seed=5)
+    next(iter(sampler))
+    state = sampler.state_dict()
+    rest = [flat(batch) for batch in sampler]
+    restored = Sampler(SMALL, batch_size=2, seed=5)
+    restored.load_state_dict(state)
+    assert [flat(batch) for batch in restored] == rest
+
+
+def test_restoring_a_state_of_another_seed_is_refused():
+    with pytest.raises(ConfigError, match="seed 5, this one 6"):
+        Sampler(SMALL, batch_size=2, seed=6).load_state_dict(
+            Sampler(SMALL, batch_size=2, seed=5).state_dict()
+        )
+
+
+def test_a_batch_larger_than_the_data_is_the_whole_epoch():
+    sampler = Sampler(SMALL, batch_size=1000)
+    assert len(sampler) == 1
+    assert len(sampler.batch(0, 0).users) == 6
+
+
+def test_an_empty_batch_size_is_refused():
+    with pytest.raises(ConfigError, match="at least 1 positive"):
+        Sampler(SMALL, batch_size=0)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_the_gpu_negatives_are_not_positives_either():
+    sampler = Sampler(SMALL, batch_size=6, negatives=50, device="cuda")
+    batch = sampler.batch(0, 0)
+    positives = set(zip(SMALL.user.tolist(), SMALL.item.tolist(), strict=True))
+    drawn = zip(batch.users.tolist(), batch.negatives.tolist(), strict=True)
+    assert not any((user, item) in positives for user, row in drawn for item in row)
+
+
+@given(st.data())
+def test_batches_of_a_part_have_its_positives_and_negatives_that_are_new_to_the_user(
+    data: st.DataObject,
+):
+    cells = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), min_size=2, unique=True)
+    pairs = data.draw(cells)
+    part = data.draw(st.lists(st.sampled_from(pairs), min_size=1, unique=True))
+    whole = interactions(pairs, 4, 6)
+    left = {user for user in range(4) if (whole.user == user).sum() < 6}
+    if not {user for user, _ in part} & left:
+        return
+    sampler = Sampler(whole, positives=interactions(part, 4, 6), batch_size=3)
+    drawn = []
+    for batch in sampler:
+        drawn += zip(batch.users.tolist(), batch.positives.tolist(), strict=True)
+        for user, items in zip(batch.users.tolist(), batch.negatives.tolist(), strict=True):
+            assert not {(user, item) for item in items} & set(pairs)
+    assert sorted(drawn) == sorted((user, item) for user, item in part if user in left)

@@ -1,0 +1,1 @@
+"""Builds docs/results.md of this repository from results/."""
