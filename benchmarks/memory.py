@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from machine import RESULTS, machine, peak_memory, write_figures
 
-from cerp.budget import Budget, bucket_count
+from cerp.assignment.bucket_rule import bucket_count
+from cerp.budget import Budget
 from cerp.config import PruneConfig
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions

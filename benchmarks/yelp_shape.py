@@ -46,7 +46,7 @@ def seconds_a_step(splits: Splits, dataset: str, backbone: str, device: str) -> 
     buckets = bucket_count(dataset)
     assert buckets is not None
     embedding = CompositionalEmbedding(
-        splits.num_entities, config.dim, buckets=buckets, hash_name=config.hash
+        splits.num_entities, config.dim, buckets=buckets, hash_name=config.hashing
     )
     network = backbones.create(backbone, splits.train, embedding_dim=config.dim)
     model = Recommender(embedding, network).to(device)

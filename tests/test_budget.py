@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cerp.assignment.bucket_rule import bucket_count
 from cerp.assignment.hashing import smallest_bucket_count
-from cerp.budget import Budget, bucket_count, parse_size
+from cerp.budget import Budget, parse_size
 from cerp.errors import ConfigError
 
 GOWALLA = 70_839

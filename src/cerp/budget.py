@@ -1,4 +1,4 @@
-"""How many embedding values a model may store, and how large its codebooks then are.
+"""How much a model may store: a share of the full table, a count of values, or bytes.
 
 A budget limits *stored values*: a finished model has nnz <= t. The share in
 ``99%`` is the pruned share of the full table of N x d values.
@@ -10,26 +10,10 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
-from cerp.assignment.hashing import smallest_bucket_count
 from cerp.errors import ConfigError
 
 SMALLEST_LIMIT = 2
 """One value for each of the two codebooks."""
-
-SPARE_AT_TENTH = 1.4
-"""2bd / t, the codebook entries trained per entry kept, where a tenth of the table is kept.
-Looser budgets keep this ratio: with less there would be too little to choose from."""
-
-SPARE_GROWTH = 0.9
-"""The power at which 2bd / t grows as the kept share falls below a tenth."""
-
-SPARE_LIMIT = 14.0
-"""The largest 2bd / t. Validation NDCG@10 at 99%, LightGCN, at ratios of 3, 5, 9 and 11:
-ml-1m .133, .138, .143, .144; amazon-beauty .022, .023, .024, .024 (results/buckets.json)."""
-
-LARGE_CODEBOOKS = 20_000_000
-"""Codebook entries beyond which the spare ones are given up: training holds weights,
-thresholds, their gradients and four optimizer moments, eight numbers for each entry."""
 
 _NUMBER = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*(%|[kmg]?i?b)?", re.ASCII | re.IGNORECASE)
 _THOUSANDS = {"": 0, "k": 1, "m": 2, "g": 3}
@@ -119,20 +103,3 @@ def _kept_share(text: str, percent: Fraction) -> Fraction:
             f"budget {text!r} is out of range: the pruned share must be above 0% and below 100%"
         )
     return 1 - percent / 100
-
-
-def bucket_count(limit: int, num_entities: int, dim: int) -> int:
-    """The bucket count b for a budget of t values.
-
-    ``2·b·d = t · clamp(1.4 · (0.1 / ρ)^0.9, 1.4, 14)`` with the kept share
-    ρ = t / (N·d). The tighter the budget, the more entries pruning has to
-    choose from. Three bounds follow: the spare entries do not take the
-    codebooks beyond `LARGE_CODEBOOKS`, both codebooks together have at most N
-    rows, and all entities can be told apart.
-    """
-    density = limit / (num_entities * dim)
-    spare: float = SPARE_AT_TENTH * (0.1 / density) ** SPARE_GROWTH
-    wanted = limit * min(max(spare, SPARE_AT_TENTH), SPARE_LIMIT)
-    entries = min(wanted, max(LARGE_CODEBOOKS, limit * SPARE_AT_TENTH))
-    buckets = min(round(entries / (2 * dim)), num_entities // 2)
-    return max(buckets, smallest_bucket_count(num_entities))

@@ -10,21 +10,25 @@ import json
 import re
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
-from cerp.assignment.hashing import HashName
 from cerp.budget import parse_size
+from cerp.choices import (
+    ComputePrecision,
+    Hashing,
+    Optimizer,
+    PruneMode,
+    Refit,
+    Rewind,
+    Schedule,
+    StallAction,
+    ThresholdStart,
+    ValuePrecision,
+)
 from cerp.errors import ConfigError
 
-Optimizer = Literal["adam", "adamw"]
-Schedule = Literal["constant", "cosine"]
-PruneMode = Literal["scheduled", "free", "magnitude"]
-ThresholdStart = Literal["ones", "uniform", "normal", "long-tail", "xavier-uniform"]
-StallAction = Literal["project", "stop", "report"]
-Rewind = Literal["initial", "pruned"]
-Refit = Literal["train+valid", "all"]
-Values = Literal["fp32", "fp16", "int8", "int4"]
-Precision = Literal["float32", "bfloat16"]
+RENAMED = {"hash": "hashing", "keep_seen": "store_seen", "values": "value_precision"}
+"""Entries of `Config` by their names in 0.1, which records of results still have."""
 
 LARGEST_SEED = 2**32 - 1
 """Some random numbers are hashes of one 64-bit word: half of it is the seed."""
@@ -53,7 +57,7 @@ class TrainConfig:
     """Stop after so many looks without a better NDCG@10."""
     validation_users: int | None = None
     """Judge on a fixed sample of so many users; None: all."""
-    precision: Precision = "float32"
+    precision: ComputePrecision = "float32"
     """``bfloat16`` computes dense products in half precision; weights stay float32. On an H200
     it made the MLP's steps 14% faster and LightGCN's 2%, those of MF 5% slower. What LightGCN
     propagates on a CPU is stored in half precision in any case (see
@@ -74,7 +78,7 @@ class TrainConfig:
         _check_weight_decay(self.weight_decay)
         _check_choice(self, "optimizer", Optimizer)
         _check_choice(self, "schedule", Schedule)
-        _check_choice(self, "precision", Precision)
+        _check_choice(self, "precision", ComputePrecision)
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,7 @@ class PruneConfig:
     """What gamma is multiplied by after every epoch; 1 keeps it."""
     temperature: float = 100.0
     """η of the penalty."""
-    precision: Precision = "float32"
+    precision: ComputePrecision = "float32"
     """As in `TrainConfig`."""
     on_stall: StallAction = "project"
     """What to do when the number of values stops falling above its target, or epochs run out:
@@ -137,7 +141,7 @@ class PruneConfig:
         _check_choice(self, "mode", PruneMode)
         _check_choice(self, "optimizer", Optimizer)
         _check_choice(self, "threshold_start", ThresholdStart)
-        _check_choice(self, "precision", Precision)
+        _check_choice(self, "precision", ComputePrecision)
         _check_choice(self, "on_stall", StallAction)
         if not 0 <= self.gamma <= 1:
             raise ConfigError(f"gamma must be in [0, 1], got {self.gamma}")
@@ -159,15 +163,15 @@ class Config:
     """Of the full table, counts of values, or sizes of the embedding such as 400KB."""
     max_file_size: str | None = None
     """Of the whole model file, such as 2MB; None: any."""
-    values: Values | None = None
+    value_precision: ValuePrecision | None = None
     """Precision of the values in the model file, whose figures are then those of the model;
     None: what validates best under a limit on bytes, fp32 otherwise."""
-    keep_seen: bool = True
+    store_seen: bool = True
     """Whether model files say what users have seen; LightGCN's always do, by its graph."""
     dim: int = 128
     buckets: int | None = None
-    """Rows of each codebook; None: by the rule of `cerp.budget.bucket_count`."""
-    hash: HashName = "balanced"
+    """Rows of each codebook; None: by the rule of `cerp.assignment.bucket_rule.bucket_count`."""
+    hashing: Hashing = "balanced"
     ordering: str = "spectral"
     rewind: Rewind = "pruned"
     """Retrain from the pruned weights, or from the initial ones under the mask (the paper)."""
@@ -183,8 +187,8 @@ class Config:
         _check_choice(self, "rewind", Rewind)
         if self.refit is not None:
             _check_choice(self, "refit", Refit)
-        if self.values is not None:
-            _check_choice(self, "values", Values)
+        if self.value_precision is not None:
+            _check_choice(self, "value_precision", ValuePrecision)
         if self.max_file_size is not None:
             parse_size(self.max_file_size, "max_file_size (--max-file-size)")
         budgets = tuple(str(budget).strip() for budget in self.budgets)
@@ -205,6 +209,8 @@ class Config:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Config:
         """The inverse of `to_dict`; unknown keys are refused by name, missing ones are defaults."""
+        if isinstance(values, dict):
+            values = {RENAMED.get(name, name): value for name, value in values.items()}
         return _built(cls, values, "config")
 
 

@@ -34,7 +34,7 @@ def preset(name: PresetName, backbone: str = "lightgcn", method: str = "cerp") -
         backbone=backbone,
         method=method,
         buckets=5000,
-        hash="paper",
+        hashing="paper",
         ordering="native",
         rewind="initial",
         prune=PruneConfig(

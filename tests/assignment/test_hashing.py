@@ -5,14 +5,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cerp.assignment.hashing import Hash, HashName, smallest_bucket_count
+from cerp.assignment.hashing import Hash
+from cerp.choices import Hashing, smallest_bucket_count
 from cerp.errors import ConfigError
 
 GOWALLA = 70_839
 
 
 @st.composite
-def hashes(draw: st.DrawFn, names: tuple[HashName, ...]) -> Hash:
+def hashes(draw: st.DrawFn, names: tuple[Hashing, ...]) -> Hash:
     positions = draw(st.integers(1, 3000))
     buckets = draw(st.integers(smallest_bucket_count(positions), positions))
     return Hash(draw(st.sampled_from(names)), positions, buckets)

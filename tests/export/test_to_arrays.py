@@ -336,7 +336,7 @@ def test_with_nothing_to_judge_by_a_file_is_of_the_finest_precision_that_fits():
 
 def test_a_lightgcn_file_cannot_leave_out_its_graph():
     with pytest.raises(ConfigError, match="cerp export RUN --graph tables --no-seen"):
-        fitted(backbone="lightgcn", budgets=("80%",), keep_seen=False)
+        fitted(backbone="lightgcn", budgets=("80%",), store_seen=False)
 
 
 def test_fit_leaves_to_the_configuration_what_is_not_given():

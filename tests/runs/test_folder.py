@@ -81,7 +81,7 @@ def test_a_folder_that_another_process_works_in_is_refused_until_it_ends(tmp_pat
         {"ordering": "alphabetical"},
         {"max_file_size": "10B"},
         {"budgets": ("10B",)},
-        {"backbone": "lightgcn", "keep_seen": False},
+        {"backbone": "lightgcn", "store_seen": False},
     ],
 )
 def test_what_is_refused_leaves_no_folder(tmp_path: Path, changes: dict[str, object]):

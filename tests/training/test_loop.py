@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from training_process import CONFIG, small_splits
 
 import cerp
-from cerp.config import Config, PruneConfig, RunOptions, StallAction, TrainConfig
+from cerp.choices import StallAction
+from cerp.config import Config, PruneConfig, RunOptions, TrainConfig
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
+from cerp.choices import Hashing
 from cerp.errors import ConfigError
 
-if TYPE_CHECKING:  # the budget uses this module without torch
+if TYPE_CHECKING:  # serving uses this module without torch
     from torch import Tensor
-
-HashName = Literal["balanced", "paper", "quotient-remainder"]
 
 
 @dataclass(frozen=True)
@@ -32,13 +31,13 @@ class Hash:
     with ⌈N/b⌉ > b is refused.
     """
 
-    name: HashName
+    name: Hashing
     num_positions: int
     buckets: int
 
     def __post_init__(self) -> None:
-        if self.name not in get_args(HashName):
-            names = ", ".join(get_args(HashName))
+        if self.name not in get_args(Hashing):
+            names = ", ".join(get_args(Hashing))
             raise ConfigError(f"there is no hash {self.name!r}; choose one of {names}")
         if self.num_positions < 1 or self.buckets < 1:
             raise ConfigError(

@@ -9,9 +9,9 @@ import typer
 
 from cerp.artifact import embedding_bytes, section_bytes
 from cerp.budget import parse_size
+from cerp.choices import ValuePrecision
 from cerp.cli.options import AsJson, Seed, load_splits, needs_torch
 from cerp.cli.output import print_json, print_note, print_table
-from cerp.config import Values
 from cerp.data.formats.titles import titles_of
 from cerp.errors import ConfigError
 from cerp.files import refuse_unwritable, write_bytes
@@ -31,7 +31,7 @@ def export(
         str | None, typer.Option(help="Which model of the run.  [default: the last]")
     ] = None,
     values: Annotated[
-        Values | None,
+        ValuePrecision | None,
         typer.Option(
             help="Precision of the values.  [default: the run's; under a limit the best that fits]"
         ),

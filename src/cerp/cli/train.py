@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from cerp.choices import Refit, ValuePrecision
 from cerp.cli.options import (
     AsJson,
     Device,
@@ -18,7 +19,7 @@ from cerp.cli.options import (
     reads_data,
 )
 from cerp.cli.output import print_json, print_note, print_table
-from cerp.config import Refit, RunOptions, Values
+from cerp.config import RunOptions
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
 from cerp.presets import preset
@@ -43,10 +44,10 @@ def train(
         str | None, typer.Option(help="Of the whole model file, such as 2MB.")
     ] = None,
     values: Annotated[
-        Values | None,
+        ValuePrecision | None,
         typer.Option(help="Precision of values in the file.  [default: fp32, or what fits best]"),
     ] = None,
-    keep_seen: Annotated[
+    store_seen: Annotated[
         bool, typer.Option("--seen/--no-seen", help="Whether the file says what users have seen.")
     ] = True,
     backbone: Annotated[
@@ -124,8 +125,8 @@ def train(
         chosen,
         budgets=tuple(budget or filter(None, [max_file_size])) or None,
         max_file_size=max_file_size,
-        values=values,
-        keep_seen=keep_seen,
+        value_precision=values,
+        store_seen=store_seen,
         seed=seed,
         ordering=ordering,
         dim=dim,

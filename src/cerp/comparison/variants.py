@@ -60,8 +60,8 @@ VARIANTS: dict[str, Variant] = {name: Variant(name) for name in METHODS} | {
     # Like CERP, QR shares rows between neighbours: raw ids would leak here too.
     "qr": Variant("qr", {"ordering": "shuffled"}, _QR),
     "qr-spectral": Variant("qr", {"ordering": "spectral"}, _QR),
-    "ud-int4": Variant("ud", {"values": "int4"}),
-    "ud-int8": Variant("ud", {"values": "int8"}),
+    "ud-int4": Variant("ud", {"value_precision": "int4"}),
+    "ud-int8": Variant("ud", {"value_precision": "int8"}),
 }
 """By the names that tables show."""
 

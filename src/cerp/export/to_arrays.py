@@ -208,7 +208,7 @@ def file_facts(
         "method": config.method,
         "budget": budget,
         "limit": limit,
-        "hash": config.hash,
+        "hash": config.hashing,
         "ordering": config.ordering,
         "seed": config.seed,
         "fingerprint": splits.fingerprint,

@@ -9,8 +9,9 @@ from typing import Literal, get_args
 import torch
 
 from cerp.artifact import ComposedEmbedding
-from cerp.budget import bucket_count
-from cerp.config import PruneConfig, Rewind
+from cerp.assignment.bucket_rule import bucket_count
+from cerp.choices import Rewind
+from cerp.config import PruneConfig
 from cerp.errors import ConfigError
 from cerp.methods.base import Context, Found, Method, Search
 from cerp.methods.pep import PrunableTable
@@ -86,7 +87,7 @@ class Cerp(Pruned):
             count,
             config.dim,
             buckets=config.buckets or bucket_count(max(context.limits), count, config.dim),
-            hash_name=config.hash,
+            hash_name=config.hashing,
             positions=context.positions,
             generator=context.generator(),
         )

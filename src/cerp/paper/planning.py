@@ -15,7 +15,7 @@ from typing import Any
 from cerp import methods
 from cerp.comparison.jobs import Job
 from cerp.comparison.variants import POPULARITY, nested, variant
-from cerp.config import Config, differences
+from cerp.config import RENAMED, Config, differences
 from cerp.errors import ConfigError
 from cerp.paper.published import bucket_count
 from cerp.paper.recipe import Recipe, Run
@@ -105,9 +105,16 @@ def _named(run: Run, job: Job) -> Job:
 def _digest(job: Job) -> str:
     """Of what differs from the defaults, so that a setting that is new in cerp changes nothing."""
     assert job.config is not None
-    settings = replace(job.config, seed=0).to_dict()
-    told = "\n".join(differences(settings, Config().to_dict()))
+    told = "\n".join(
+        differences(_by_first_names(replace(job.config, seed=0)), _by_first_names(Config()))
+    )
     return hashlib.sha256(told.encode()).hexdigest()[:8]
+
+
+def _by_first_names(config: Config) -> dict[str, Any]:
+    """By the names that settings had when the first results were digested."""
+    first = {new: old for old, new in RENAMED.items()}
+    return {first.get(name, name): value for name, value in config.to_dict().items()}
 
 
 def _among(budgets: tuple[str | None, ...], wanted: Sequence[str]) -> tuple[str | None, ...]:

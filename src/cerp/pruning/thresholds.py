@@ -22,7 +22,7 @@ from typing import NamedTuple, Protocol, get_args
 import torch
 from torch import Tensor, nn
 
-from cerp.config import StallAction, ThresholdStart
+from cerp.choices import StallAction, ThresholdStart
 from cerp.errors import ConfigError
 from cerp.pruning.functional import shift_to_keep
 from cerp.training.optimizers import adam

@@ -23,12 +23,12 @@ FLAGS = {
     "train.batch_size": "--batch-size",
     "train.epochs": "--epochs",
     "train.learning_rate": "--learning-rate",
-    "values": "--values",
+    "value_precision": "--values",
     "refit": "--refit",
     "seed": "--seed",
 }
 """The options of `cerp train` for settings that a preset leaves to the caller."""
-APART = {"method", "backbone", "budgets", "max_file_size", "keep_seen"}
+APART = {"method", "backbone", "budgets", "max_file_size", "store_seen"}
 """Settings that do not take part in the choice of the preset."""
 
 
@@ -124,7 +124,7 @@ def _words(config: Config, data: str, output: str, options: dict[str, Any]) -> l
         words += [word for budget in config.budgets for word in ("--budget", budget)]
     if config.max_file_size is not None:
         words += ["--max-file-size", config.max_file_size]
-    if not config.keep_seen:
+    if not config.store_seen:
         words.append("--no-seen")
     words += [word for flag, value in options.items() for word in (flag, str(value))]
     return [*words, "-o", output]

@@ -20,7 +20,7 @@ Curve = list[dict[str, float]]
 """A row for every epoch of a stage."""
 
 ANYWHERE = ("backbone", "dim")
-WITHIN_A_METHOD = ("ordering", "hash", "buckets", "rewind", "values", "refit", "seed")
+WITHIN_A_METHOD = ("ordering", "hashing", "buckets", "rewind", "value_precision", "refit", "seed")
 """Settings that tell runs apart: among all, and among those of one method."""
 
 

@@ -60,7 +60,7 @@ class Run:
         self.budgets = (FULL,) if config.method == "full" else config.budgets
         backbones.check(config.backbone, config.backbone_options)
         if config.buckets is not None:
-            Hash(config.hash, splits.num_entities, config.buckets)  # refuses what it cannot hash
+            Hash(config.hashing, splits.num_entities, config.buckets)  # refuses what it cannot hash
         if not len(splits.valid):
             raise DataError(
                 "the validation part is empty, so that no epoch can be selected; split with a "

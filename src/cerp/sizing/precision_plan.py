@@ -51,9 +51,9 @@ def find_candidates(method: Method, context: Context, budget: str) -> list[Candi
     )
     if size == SizeLimit():
         assert limit is not None
-        if config.values is not None:
+        if config.value_precision is not None:
             method.sketch(context.with_limits(limit), limit)  # refused now, not after training
-        return [Candidate(limit, _encoding(config, config.values or "fp32"), size)]
+        return [Candidate(limit, _encoding(config, config.value_precision or "fp32"), size)]
     most = context.splits.num_entities * config.dim if limit is None else limit
     stand_ins = StandIns(method, context)
     rooms = _rooms(method, context, size, stand_ins)
@@ -72,13 +72,13 @@ def find_candidates(method: Method, context: Context, budget: str) -> list[Candi
 
 
 def _encoding(config: Config, values: ValuesCodec) -> Encoding:
-    if config.backbone == "lightgcn" and not config.keep_seen:
+    if config.backbone == "lightgcn" and not config.store_seen:
         raise ConfigError(
             "a LightGCN file holds the training graph, which is what users have seen; leave out "
             "--no-seen, and write propagated tables afterwards: "
             "cerp export RUN --graph tables --no-seen"
         )
-    return Encoding(values, seen=config.keep_seen)
+    return Encoding(values, seen=config.store_seen)
 
 
 def _rooms(
@@ -87,7 +87,7 @@ def _rooms(
     """The bytes that the embedding may take, for each precision in which there is room for one."""
     found, smallest_files = [], []
     config = context.config
-    precisions = PRECISIONS if config.values is None else (config.values,)
+    precisions = PRECISIONS if config.value_precision is None else (config.value_precision,)
     encodings = [_encoding(config, values) for values in precisions]
     besides = [0] * len(encodings)
     if size.file:

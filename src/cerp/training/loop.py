@@ -24,7 +24,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from cerp.config import Precision
+from cerp.choices import ComputePrecision
 from cerp.errors import TrainingError
 from cerp.models.recommender import Recommender
 from cerp.progress import progress
@@ -136,7 +136,7 @@ class Loop:
         early_stopping: EarlyStopping | None = None,
         cosine: bool = False,
         clip_norm: float | None = None,
-        precision: Precision = "float32",
+        precision: ComputePrecision = "float32",
         checkpointing: Checkpointing | None = None,
         quiet: bool = False,
     ) -> None:

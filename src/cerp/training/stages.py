@@ -13,7 +13,8 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from cerp.config import PruneConfig, PruneMode, RunOptions, TrainConfig, default_batch_size
+from cerp.choices import PruneMode
+from cerp.config import PruneConfig, RunOptions, TrainConfig, default_batch_size
 from cerp.data.splits import Splits
 from cerp.errors import TrainingError
 from cerp.evaluation.evaluate import DEFAULT_MEMORY, evaluate, sample_users

@@ -12,8 +12,10 @@ import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor, nn
 
 from cerp.artifact.model import Index
-from cerp.assignment.hashing import Hash, HashName
-from cerp.budget import Budget, bucket_count
+from cerp.assignment.bucket_rule import bucket_count
+from cerp.assignment.hashing import Hash
+from cerp.budget import Budget
+from cerp.choices import Hashing
 from cerp.errors import ConfigError
 from cerp.models.embeddings.base import Stored, StoredTable
 from cerp.models.embeddings.composition import Composition
@@ -33,7 +35,7 @@ class CompositionalEmbedding(PrunableEmbedding):
     codebooks together; `PrunableEmbedding` says how W becomes Ŵ.
 
     The number of rows in each codebook is ``buckets``, or follows from
-    ``budget`` (see `cerp.budget.bucket_count`). ``positions[k]`` is where
+    ``budget`` (see `cerp.assignment.bucket_rule.bucket_count`). ``positions[k]`` is where
     entity k stands in the line that the hash cuts into buckets (see
     `cerp.assignment.ordering`); without it ids are positions, and neighbouring ids
     share a row of Q.
@@ -51,7 +53,7 @@ class CompositionalEmbedding(PrunableEmbedding):
         *,
         buckets: int | None = None,
         budget: Budget | str | int | None = None,
-        hash_name: HashName = "balanced",
+        hash_name: Hashing = "balanced",
         positions: npt.NDArray[np.integer[Any]] | None = None,
         generator: torch.Generator | None = None,
     ) -> None:

@@ -9,7 +9,7 @@ import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor, nn
 
 from cerp.budget import Budget
-from cerp.config import ThresholdStart
+from cerp.choices import ThresholdStart
 from cerp.errors import ConfigError, DataError
 from cerp.models.embeddings.base import Cost, Embedding
 from cerp.pruning.functional import margin, soft_threshold, top_mask

@@ -1,0 +1,83 @@
+"""What can be chosen by name: cerp's own parts, and those of other packages.
+
+A package adds a part by an entry point: in its ``pyproject.toml``,
+
+    [project.entry-points."cerp.backbones"]
+    mine = "my_package.my_backbone:MyBackbone"
+
+It is imported when it is asked for by name, in every process that asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, entry_points
+from typing import Generic, TypeVar
+
+from cerp.errors import ConfigError
+
+_Part = TypeVar("_Part")
+_Given = TypeVar("_Given")
+
+
+class Registry(Generic[_Part]):
+    """Parts of one kind, by name.
+
+    Parameters
+    ----------
+    kind
+        What a part is called in messages, such as ``"backbone"``.
+    group
+        The group of entry points, such as ``"cerp.backbones"``.
+
+    """
+
+    def __init__(self, kind: str, group: str) -> None:
+        self.kind, self.group = kind, group
+        self._parts: dict[str, _Part] = {}
+
+    def add(self, name: str, part: _Part) -> None:
+        """Make a part known; a name is given once."""
+        if name in self._parts:
+            raise ConfigError(f"there is a {self.kind} {name!r} already; choose another name")
+        self._parts[name] = part
+
+    def register(self, name: str) -> Callable[[_Given], _Given]:
+        """Class or function decorator that makes a part known by name."""
+
+        def enter(part: _Given) -> _Given:
+            self.add(name, part)  # type: ignore[arg-type]
+            return part
+
+        return enter
+
+    def names(self) -> list[str]:
+        """All there are, sorted."""
+        return sorted({*self._parts, *self._from_packages()})
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._parts or name in self._from_packages()
+
+    def __getitem__(self, name: str) -> _Part:
+        """The part called ``name``; a `ConfigError` lists all names where there is none."""
+        if name not in self._parts:
+            found = self._from_packages().get(name)
+            if found is None:
+                raise ConfigError(
+                    f"unknown {self.kind} {name!r}; choose one of {', '.join(self.names())}"
+                )
+            self._parts[name] = self._loaded(found)
+        return self._parts[name]
+
+    def _loaded(self, entry: EntryPoint) -> _Part:
+        try:
+            part: _Part = entry.load()
+        except Exception as error:  # whatever a package does while it is imported
+            raise ConfigError(
+                f"the {self.kind} {entry.name!r} of the package {entry.value!r} cannot be imported "
+                f"({type(error).__name__}: {error}); repair that package, or remove it"
+            ) from error
+        return part
+
+    def _from_packages(self) -> dict[str, EntryPoint]:
+        return {entry.name: entry for entry in entry_points(group=self.group)}
