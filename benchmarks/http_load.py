@@ -29,7 +29,8 @@ import numpy as np
 from machine import RESULTS, machine, write_figures
 
 from cerp.artifact import Encoding, write
-from cerp.artifact.model import ComposedEmbedding, Index, ShippedModel, Table
+from cerp.artifact.model import ComposedEmbedding, ShippedModel, Table
+from cerp.assignment.index import Index
 from cerp.data.ids import Ids
 
 NUM_USERS, NUM_ITEMS, DIM = 29_858, 40_981, 128

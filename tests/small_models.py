@@ -6,14 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from cerp.artifact.model import (
-    ComposedEmbedding,
-    Index,
-    PropagatedTables,
-    Seen,
-    ShippedModel,
-    Table,
-)
+from cerp.artifact.model import ComposedEmbedding, PropagatedTables, Seen, ShippedModel, Table
+from cerp.assignment.index import Index
 from cerp.data.ids import Ids
 
 NUM_USERS, NUM_ITEMS, DIM = 25, 40, 12

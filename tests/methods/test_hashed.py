@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from cerp.artifact.model import Index
+from cerp.assignment.index import Index
 from cerp.errors import ConfigError
 from cerp.methods.hashed import HashedEmbedding
 from embedding_contract import ALL_IDS, DIM, ENTITIES, EmbeddingContract, seeded

@@ -30,7 +30,8 @@ from playwright.sync_api import (
 import cerp.server
 from cerp.artifact import Encoding, decode, encode
 from cerp.artifact.container import pack
-from cerp.artifact.model import ComposedEmbedding, Index, Seen, ShippedModel, Table
+from cerp.artifact.model import ComposedEmbedding, Seen, ShippedModel, Table
+from cerp.assignment.index import Index
 from cerp.data.ids import Ids
 from cerp.data.splits import Splits
 from cerp.runtime import Runtime

@@ -7,18 +7,12 @@ describes every byte.
 
 from cerp.artifact.embedding import table_bytes
 from cerp.artifact.file import Encoding, decode, encode, read, write
-from cerp.artifact.model import (
-    ComposedEmbedding,
-    Index,
-    PropagatedTables,
-    Seen,
-    ShippedModel,
-    Table,
-)
+from cerp.artifact.model import ComposedEmbedding, PropagatedTables, Seen, ShippedModel, Table
 from cerp.artifact.permutation import permutation_size as order_bytes
 from cerp.artifact.quantize import VALUES_CODECS, ValuesCodec
 from cerp.artifact.sizes import embedding_bytes, section_bytes
 from cerp.artifact.usage import Usage, usage
+from cerp.assignment.index import Index
 
 __all__ = [
     "VALUES_CODECS",

@@ -7,7 +7,6 @@ from itertools import pairwise
 import numpy as np
 
 from cerp.artifact.model import (
-    HASH_PRIME,
     ComposedEmbedding,
     FloatArray,
     PropagatedTables,
@@ -15,6 +14,7 @@ from cerp.artifact.model import (
     ShippedModel,
     Table,
 )
+from cerp.assignment.index import HASH_PRIME
 from cerp.data.ids import Int32Array
 
 LARGEST_FACTOR = 2**21 - 1

@@ -7,15 +7,7 @@ from typing import Any, get_args
 import numpy as np
 
 from cerp.artifact.fields import Fields
-from cerp.artifact.model import (
-    Combine,
-    ComposedEmbedding,
-    FloatArray,
-    Index,
-    IndexKind,
-    PropagatedTables,
-    Table,
-)
+from cerp.artifact.model import ComposedEmbedding, FloatArray, PropagatedTables, Table
 from cerp.artifact.positions import POSITIONS_CODECS, Mask, decode_positions, encode_positions
 from cerp.artifact.quantize import (
     VALUES_CODECS,
@@ -25,6 +17,7 @@ from cerp.artifact.quantize import (
     values_size,
 )
 from cerp.artifact.tensors import TensorReader, Tensors, prefixed, total_bytes
+from cerp.assignment.index import Combine, Index, IndexKind
 from cerp.errors import ConfigError, MalformedFileError
 
 FREE_CELLS = 2**22

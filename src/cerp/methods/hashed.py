@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor, nn
 
-from cerp.artifact.model import HASH_PRIME, Index
+from cerp.assignment.index import HASH_PRIME, Index
 from cerp.errors import ConfigError
 from cerp.models.embeddings.base import Embedding, Stored, StoredTable
 from cerp.models.embeddings.composition import Composition

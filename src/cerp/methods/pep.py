@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from cerp.artifact.model import Index
+from cerp.assignment.index import Index
 from cerp.models.embeddings.base import Stored, StoredTable
 from cerp.models.embeddings.prunable import PrunableEmbedding
 

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor, nn
 
-from cerp.artifact.model import Combine, Index
+from cerp.assignment.index import Combine, Index
 from cerp.errors import ConfigError
 from cerp.models.embeddings.base import Embedding, Stored, StoredTable
 from cerp.models.embeddings.positions import checked_positions, places_of, room_for_positions

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cerp.artifact.model import Combine, ComposedEmbedding, FloatArray, Index, Table
+from cerp.artifact.model import ComposedEmbedding, FloatArray, Table
+from cerp.assignment.index import Combine, Index
 from cerp.errors import ConfigError
 from cerp.models.sparse import reordered
 

@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor, nn
 
-from cerp.artifact.model import Index
 from cerp.assignment.bucket_rule import bucket_count
 from cerp.assignment.hashing import Hash
+from cerp.assignment.index import Index
 from cerp.budget import Budget
 from cerp.choices import Hashing
 from cerp.errors import ConfigError

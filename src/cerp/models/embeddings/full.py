@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor, nn
 
-from cerp.artifact.model import Index
+from cerp.assignment.index import Index
 from cerp.models.embeddings.base import Embedding, Stored, StoredTable
 
 INITIAL_DEVIATION = 0.1
