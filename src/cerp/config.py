@@ -111,8 +111,10 @@ class PruneConfig:
     threshold_start: ThresholdStart = "ones"
     threshold_scale: float = -100.0
     """``free`` alone: what the initial thresholds, in [0, 1], are multiplied by."""
+    penalty: str = "complementary"
+    """What is added to the loss while pruning, by its name in `cerp.training.penalties`."""
     gamma: float = 1e-3
-    """Weight of the complementary-pruning penalty in the first epoch."""
+    """Weight of the penalty in the first epoch."""
     gamma_decay: float = 0.5
     """What gamma is multiplied by after every epoch; 1 keeps it."""
     temperature: float = 100.0
@@ -177,6 +179,10 @@ class Config:
     """Retrain from the pruned weights, or from the initial ones under the mask (the paper)."""
     refit: Refit | None = None
     """Train the selected model once more, for its selected number of epochs, on more data."""
+    loss: str = "bpr"
+    """What training minimises, by its name in `cerp.training.losses`."""
+    selection_metric: str = "ndcg@10"
+    """What is judged on validation to choose epochs and precisions, such as ``recall@20``."""
     prune: PruneConfig = field(default_factory=PruneConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     seed: int = 0
