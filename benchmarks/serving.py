@@ -202,7 +202,7 @@ def request_figures(runtime: Runtime, rival: Any) -> dict[str, Any]:
             users = runtime.users.decode(codes)
             started = time.perf_counter()
             found = (
-                [runtime.recommend(users[0], K)] if size == 1 else runtime.recommend_batch(users, K)
+                [runtime.recommend(users[0], K)] if size == 1 else runtime.recommend_many(users, K)
             )
             spent = {"cerp": time.perf_counter() - started}
             if rival:

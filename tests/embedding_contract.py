@@ -143,7 +143,7 @@ class EmbeddingContract:
 
     def test_the_count_that_budgets_limit_is_the_papers(self):
         embedding = self.build()
-        assert embedding.cost().paper == embedding.nnz
+        assert embedding.cost().paper_count == embedding.nnz
 
     def test_the_same_seed_gives_the_same_vectors(self):
         assert torch.equal(self.build(seed=5).table(), self.build(seed=5).table())

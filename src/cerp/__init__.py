@@ -21,6 +21,7 @@ from cerp.errors import MissingExtra
 
 if TYPE_CHECKING:
     from cerp import nn as nn
+    from cerp.config import Config
     from cerp.data.datasets import load as load_splits
     from cerp.data.interactions import Interactions
     from cerp.data.readers import read
@@ -29,12 +30,16 @@ if TYPE_CHECKING:
     from cerp.evaluation.evaluate import Metrics, evaluate, paired_bootstrap
     from cerp.evaluation.id_leak import id_leak
     from cerp.runs.fit import fit
-    from cerp.runtime import load
+    from cerp.runs.fitted_model import FittedModel
+    from cerp.runtime import Runtime, load
 
 _HOMES = {
     "CerpError": "cerp.errors",
+    "Config": "cerp.config",
+    "FittedModel": "cerp.runs.fitted_model",
     "Interactions": "cerp.data.interactions",
     "Metrics": "cerp.evaluation.evaluate",
+    "Runtime": "cerp.runtime",
     "Splits": "cerp.data.splits",
     "evaluate": "cerp.evaluation.evaluate",
     "fit": "cerp.runs.fit",
@@ -47,8 +52,11 @@ _HOMES = {
 
 __all__ = [
     "CerpError",
+    "Config",
+    "FittedModel",
     "Interactions",
     "Metrics",
+    "Runtime",
     "Splits",
     "__version__",
     "evaluate",

@@ -199,7 +199,7 @@ def test_a_real_graph_ranks_alike_for_every_user(blank: Page, shared_data):
     )
     file = encode(model, Encoding(values="int4"))
     runtime = Runtime(decode(file))
-    lists = runtime.recommend_batch(range(splits.num_users), 20)
+    lists = runtime.recommend_many(range(splits.num_users), 20)
     found = blank.evaluate(RANK_USERS, [blank.evaluate_handle(f"() => {DECODE}"), as_base64(file)])
     assert json.loads(found) == [as_text(best) for best in lists]
 

@@ -233,7 +233,7 @@ def models() -> list[FittedModel]:
 def test_budgets_come_in_the_order_given_and_hold(models: list[FittedModel]):
     # N = 200 entities of dimension 8: 1,600 values.
     assert [(model.budget, model.limit) for model in models] == [("80%", 320), ("95%", 80)]
-    assert all(0 < model.facts["nnz"] <= model.limit for model in models)
+    assert all(0 < model.facts.nnz <= model.limit for model in models)
 
 
 def test_the_same_seed_gives_the_same_model(models: list[FittedModel]):
@@ -245,7 +245,7 @@ def test_the_same_seed_gives_the_same_model(models: list[FittedModel]):
 
 
 def test_the_result_says_how_far_the_mask_is_that_of_magnitude_pruning(models: list[FittedModel]):
-    assert all(0 < model.facts["search"]["magnitude_jaccard"] <= 1 for model in models)
+    assert all(0 < model.facts.search["magnitude_jaccard"] <= 1 for model in models)
 
 
 def test_recommendations_are_new_to_the_user_and_in_original_ids(models: list[FittedModel]):
@@ -258,7 +258,7 @@ def test_recommendations_are_new_to_the_user_and_in_original_ids(models: list[Fi
 
 def test_a_saved_model_recommends_what_the_trained_one_does(models: list[FittedModel], tmp_path):
     size = models[0].save(tmp_path / "model.cerp")
-    assert size == (tmp_path / "model.cerp").stat().st_size == models[0].facts["file_bytes"]
+    assert size == (tmp_path / "model.cerp").stat().st_size == models[0].facts.file_bytes
     loaded = cerp.load(tmp_path / "model.cerp")
     assert all(loaded.recommend(user) == models[0].recommend(user) for user in range(5))
     assert (
@@ -271,8 +271,8 @@ def test_magnitude_pruning_keeps_the_largest_entries_of_plain_training():
     config = replace(CONFIG, prune=prune, train=TrainConfig(epochs=1))
     loose, tight = fit_all(small_splits(), config, QUIET)
     for model in (loose, tight):
-        assert model.facts["nnz"] == model.limit
-        found = model.facts["search"]
+        assert model.facts.nnz == model.limit
+        found = model.facts.search
         assert (found["epoch"], found["reached"], found["magnitude_jaccard"]) == (2, True, 1.0)
     inside = tight.recommender.embedding.mask & ~loose.recommender.embedding.mask
     assert not inside.any()  # what is large enough for 80 values is so for 320
@@ -310,7 +310,7 @@ def test_every_finished_model_keeps_to_its_budget(percent: int, mode: str):
         train=TrainConfig(epochs=1, batch_size=512),
     )
     (model,) = fit_all(small_splits(), config, QUIET)
-    assert model.facts["nnz"] <= model.limit == 1600 * (100 - percent) // 100
+    assert model.facts.nnz <= model.limit == 1600 * (100 - percent) // 100
 
 
 @pytest.mark.parametrize("mode", ["scheduled", "free"])
@@ -326,8 +326,8 @@ def test_pruning_takes_the_wanted_epochs_at_any_batch_size_with_any_optimizer(
         )
         config = replace(CONFIG, backbone="mf", budgets=("95%",), prune=prune, train=once)
         (model,) = fit_all(splits, config, QUIET)
-        assert model.facts["search"]["reached"]
-        reached.append(model.facts["search"]["epoch"])
+        assert model.facts.search["reached"]
+        reached.append(model.facts.search["epoch"])
     assert abs(reached[0] - reached[1]) <= 1
     assert abs(reached[0] - 5) <= 1
 
@@ -371,15 +371,15 @@ def test_a_stall_is_told_once_and_finished_by_projection(
     told = capsys.readouterr().err
     assert (told.count("pruning stalled"), told.count(words)) == (1, 1)
     assert "pruning ended" not in told
-    assert (model.facts["search"]["reached"], model.facts["search"]["epoch"]) == (False, epochs)
-    assert model.facts["nnz"] <= model.limit
+    assert (model.facts.search["reached"], model.facts.search["epoch"]) == (False, epochs)
+    assert model.facts.nnz <= model.limit
 
 
 def test_epochs_that_run_out_are_told_like_a_stall(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setattr("cerp.training.stages.DECAY_TIMES_ROWS", 2e-7)
-    assert not stalled("report", max_epochs=2).facts["search"]["reached"]
+    assert not stalled("report", max_epochs=2).facts.search["reached"]
     told = capsys.readouterr().err
     # 200 entities of dimension 8: 1% of 1,600 values.
     assert re.search(r"pruning ended at epoch 2: \d+ values are left, the target is 16,", told)
@@ -396,7 +396,7 @@ def test_an_epoch_that_pruning_does_not_need_to_its_end_has_a_row(tmp_path: Path
     [model] = fit_all(small_splits(), config, replace(QUIET, folder=tmp_path))
     rows = [json.loads(line) for line in (tmp_path / "curves.jsonl").read_text().splitlines()]
     last = [row for row in rows if row["stage"] == "prune"][-1]
-    assert last["epoch"] == model.facts["search"]["epoch"]
+    assert last["epoch"] == model.facts.search["epoch"]
     assert last["epoch"] % 1 > 0
     assert last["nnz"] <= model.limit
 
@@ -424,7 +424,7 @@ def test_fit_is_the_short_way_to_one_model():
 def test_a_full_table_is_trained_without_a_budget():
     config = replace(CONFIG, method="full", budgets=("0",), train=TrainConfig(epochs=2))
     (model,) = fit_all(small_splits(), config, QUIET)
-    assert model.facts["nnz"] == 1600
+    assert model.facts.nnz == 1600
 
 
 def test_native_order_carries_the_leak_figures(tmp_path: Path):

@@ -136,9 +136,8 @@ def _model_figures(model: FittedModel) -> dict[str, Any]:
     of_file = ("values", "embedding_bytes", "file_bytes", "why_no_file")
     return {
         "limit": model.limit,
-        "sparsity": 1 - facts["nnz"] / (model.splits.num_entities * model.config.dim),
-        **{name: facts[name] for name in kept},
-        **{name: facts.get(name) for name in of_file},
+        "sparsity": 1 - facts.nnz / (model.splits.num_entities * model.config.dim),
+        **{name: getattr(facts, name) for name in (*kept, *of_file)},
         **_figures(model.metrics),
     }
 

@@ -20,7 +20,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cerp.artifact import ComposedEmbedding
 from cerp.config import Config, RunOptions
 from cerp.data.ids import Int32Array, Int64Array
 from cerp.data.splits import Splits
@@ -128,9 +127,9 @@ class Method(ABC):
     def embedding(self, context: Context, limit: int, found: Found) -> Embedding:
         """A fresh embedding of at most ``limit`` values, ready to be trained."""
 
-    def sketch(self, context: Context, limit: int) -> ComposedEmbedding:
-        """An untrained stand-in whose tables have the size of a trained one's."""
-        return self.embedding(context, limit, Found({}, {})).composed()
+    def placeholder(self, context: Context, limit: int) -> Embedding:
+        """An untrained embedding whose tables have the size of a trained one's."""
+        return self.embedding(context, limit, Found({}, {}))
 
     def hooks(self, context: Context, model: Recommender) -> StageHooks:
         """What happens around the steps of training."""

@@ -141,7 +141,7 @@ class DeepHashEmbedding(Embedding):
     @property
     def nnz(self) -> int:
         """What the accounting counts: N·K codes, or the network's weights."""
-        return self.codes.numel() if self.accounting == "paper" else self.cost().stored
+        return self.codes.numel() if self.accounting == "paper" else self.cost().stored_count
 
     def cost(self) -> Cost:
         """What the accounting counts, and the network's weights."""

@@ -8,7 +8,6 @@ from typing import Literal, get_args
 
 import torch
 
-from cerp.artifact import ComposedEmbedding
 from cerp.assignment.bucket_rule import bucket_count
 from cerp.choices import Rewind
 from cerp.config import PruneConfig
@@ -67,12 +66,12 @@ class Pruned(Method):
         embedding.rewind(first if is_rewound else found.tensors["weight"])
         return embedding
 
-    def sketch(self, context: Context, limit: int) -> ComposedEmbedding:
+    def placeholder(self, context: Context, limit: int) -> Embedding:
         """Random survivors: no pattern takes more bytes to store."""
         embedding = self.fresh(context)
         noise = torch.rand(embedding.weight.shape, generator=context.generator())
         embedding.restrict(top_mask(noise, limit))
-        return embedding.composed()
+        return embedding
 
 
 class Cerp(Pruned):

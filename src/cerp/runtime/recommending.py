@@ -99,11 +99,11 @@ class Runtime:
             candidates: Choose from these items only.
 
         """
-        return self.recommend_batch(
+        return self.recommend_many(
             [user], k, exclude_seen=exclude_seen, exclude=exclude, candidates=candidates
         )[0]
 
-    def recommend_batch(
+    def recommend_many(
         self,
         users: Iterable[Id],
         k: int = 10,
