@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             for user, item in zip(data.user, data.item, strict=True)
         )
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cerp.methods, "METHODS", dict(cerp.methods.METHODS))
+    monkeypatch.setattr(cerp.methods.METHODS, "_parts", {})
     monkeypatch.setattr(
         cerp.models.backbones.base, "_REGISTRY", dict(cerp.models.backbones.base._REGISTRY)
     )

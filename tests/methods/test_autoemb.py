@@ -12,8 +12,9 @@ from torch import Tensor
 from cerp.config import Config, RunOptions
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, DataError
-from cerp.methods import Context, method
+from cerp.methods import method
 from cerp.methods.autoemb.embedding import AutoEmbedding, sizes_within
+from cerp.methods.base import Context
 from cerp.methods.popularity_networks import popularity_buckets
 from cerp.models.embeddings.base import Embedding
 from cerp.training.losses import bpr

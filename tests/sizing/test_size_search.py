@@ -19,7 +19,7 @@ from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError
 from cerp.export.size_limit import stored_mask
 from cerp.export.to_arrays import composed
-from cerp.methods import Context, Method
+from cerp.methods.base import Context, Method
 from cerp.sizing.precision_plan import precision_plan
 from cerp.sizing.size_search import BITS, CLOSE_ENOUGH, SizeSearch
 

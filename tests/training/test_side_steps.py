@@ -11,7 +11,7 @@ from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
-from cerp.methods import Context
+from cerp.methods.base import Context
 from cerp.methods.searching import ValidationBatches
 from cerp.models import backbones
 from cerp.models.backbones.base import BatchOutput

@@ -15,7 +15,8 @@ from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
-from cerp.methods import Context, Search, method
+from cerp.methods import method
+from cerp.methods.base import Context, Search
 from cerp.methods.pep import PrunableTable
 from cerp.models import backbones
 from cerp.models.embeddings.base import Embedding

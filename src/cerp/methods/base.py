@@ -23,10 +23,12 @@ from torch import Tensor
 from cerp.config import Config, RunOptions
 from cerp.data.ids import Int32Array, Int64Array
 from cerp.data.splits import Splits
+from cerp.errors import ConfigError
 from cerp.models import backbones
 from cerp.models.backbones import Backbone
 from cerp.models.embeddings.base import Embedding
 from cerp.models.recommender import Recommender
+from cerp.training.distributed import world_size
 from cerp.training.loop import Checkpointing, StageHooks
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -118,6 +120,15 @@ class Method(ABC):
     def option_names(cls) -> set[str]:
         """The method's own settings."""
         return set(inspect.signature(cls).parameters)
+
+    @classmethod
+    def refuse_processes(cls, name: str) -> None:
+        """Refuse to be shared by several processes, where that gives another result."""
+        if world_size() > 1 and not cls.is_parallel:
+            raise ConfigError(
+                f"method {name!r} cannot share its batches among processes; start it without "
+                "torchrun"
+            )
 
     def search(self, context: Context) -> Search:
         """What to keep for each of the context's limits; nothing, where nothing is searched."""

@@ -25,7 +25,7 @@ from cerp.evaluation.evaluate import Metrics, evaluate
 from cerp.evaluation.id_leak import id_leak
 from cerp.export.size_limit import SizeLimit, within
 from cerp.export.to_arrays import as_shipped, ship
-from cerp.methods import Context, Found, Method
+from cerp.methods.base import Context, Found, Method
 from cerp.models import backbones
 from cerp.models.recommender import Recommender
 from cerp.runs.facts import ModelFacts

@@ -19,7 +19,7 @@ from torch import Tensor
 from cerp.config import Config
 from cerp.data.ids import Int32Array
 from cerp.evaluation.evaluate import Metrics
-from cerp.methods import Found
+from cerp.methods.base import Found
 from cerp.sizing.precision_plan import Candidate
 
 

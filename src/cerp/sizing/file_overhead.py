@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cerp.artifact import ComposedEmbedding, Encoding, embedding_bytes, encode, section_bytes
 from cerp.export.to_arrays import assembled, composed, file_facts
-from cerp.methods import Context, Method
+from cerp.methods.base import Context, Method
 
 HEADER_SLACK = 128
 """The header's offsets have more digits in one file than in another."""

@@ -16,7 +16,7 @@ from cerp.data.splits import Splits
 from cerp.errors import ConfigError
 from cerp.export.size_limit import SizeLimit
 from cerp.export.to_arrays import composed
-from cerp.methods import Context, Method
+from cerp.methods.base import Context, Method
 from cerp.sizing.file_overhead import bytes_beside_embedding
 from cerp.sizing.size_search import SizeSearch
 

@@ -16,7 +16,7 @@ from cerp.budget import SMALLEST_LIMIT
 from cerp.errors import ConfigError
 from cerp.export.size_limit import BITS, stored_mask
 from cerp.export.to_arrays import composed
-from cerp.methods import Context, Method
+from cerp.methods.base import Context, Method
 
 CLOSE_ENOUGH = 0.002
 """How near to the largest possible number of values `SizeSearch.largest_limit` comes."""

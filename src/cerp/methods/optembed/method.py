@@ -13,7 +13,7 @@ from cerp.data.ids import Int64Array
 from cerp.methods.base import Context, Found, Search
 from cerp.methods.optembed.evolution import Evolved, Plan, evolve
 from cerp.methods.optembed.supernet import Genes, Supernet
-from cerp.methods.pruned import Pep
+from cerp.methods.pep import Pep
 from cerp.methods.searching import check_rate, search_loop
 from cerp.models.recommender import Recommender
 from cerp.progress import progress
