@@ -1,4 +1,4 @@
-"""Parts by name: cerp's own, those of other packages, and what is said of those that are not there."""
+"""Parts by name: those of cerp, those of other packages, and those that are not there."""
 
 from __future__ import annotations
 
@@ -67,9 +67,7 @@ def test_a_package_cannot_take_the_place_of_an_own_part(installed: Path):
 
 def test_a_package_that_cannot_be_imported_is_named(installed: Path):
     package(installed, "raise RuntimeError('no luck')", "square = other_package:Square")
-    with pytest.raises(
-        ConfigError, match=r"'square' of the package 'other_package:Square'.*no luck"
-    ):
+    with pytest.raises(ConfigError, match=r"the shape 'square' of the package .*no luck"):
         shapes()["square"]
 
 

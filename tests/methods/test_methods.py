@@ -92,7 +92,7 @@ def test_a_finished_run_is_read_back_as_it_was(case: Case):
     model, folder = case
     again = fitted(model.config, replace(QUIET, folder=folder, resume=True))
     assert again.metrics == model.metrics
-    assert json.loads(json.dumps(again.facts)) == json.loads(json.dumps(model.facts))
+    assert again.facts.to_json() == json.loads(json.dumps(model.facts.to_json()))
     saved, first = again.recommender.state_dict(), model.recommender.state_dict()
     assert saved.keys() == first.keys()
     assert all(torch.equal(saved[name], first[name]) for name in first)
@@ -221,7 +221,7 @@ def test_a_budget_that_cannot_be_met_is_refused_with_the_smallest(
 def test_several_processes_are_refused_where_they_cannot_share_a_batch(
     name: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("cerp.methods.world_size", lambda: 2)
+    monkeypatch.setattr("cerp.methods.base.world_size", lambda: 2)
     with pytest.raises(ConfigError, match="start it without torchrun"):
         method(name)
     assert method("cerp").is_parallel

@@ -415,8 +415,8 @@ def test_a_refit_on_everything_reports_no_test_figures():
 
 
 def test_fit_is_the_short_way_to_one_model():
-    config = replace(CONFIG, train=TrainConfig(epochs=2))
-    model = fit(small_splits(), "90%", backbone="mf", config=config)
+    config = replace(CONFIG, backbone="mf", budgets=("90%",), train=TrainConfig(epochs=2))
+    model = fit(small_splits(), config=config, verbose=False)
     assert model.limit == 160
     assert 0 <= model.metrics["test"]["ndcg@10"] <= 1
 
@@ -462,9 +462,9 @@ def test_impossible_wishes_are_refused(change: dict[str, object], message: str):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: TrainConfig(epochs=0), "epochs must be above zero, got 0"),
+        (lambda: TrainConfig(epochs=0), "epochs is 0; it must be above 0"),
         (lambda: TrainConfig(optimizer="sgd"), "optimizer is 'sgd'; choose one of adam, adamw"),
-        (lambda: PruneConfig(gamma=2.0), r"gamma must be in \[0, 1\]"),
+        (lambda: PruneConfig(gamma=2.0), r"gamma is 2\.0; it must be at most 1"),
         (lambda: Config(budgets=()), "at least one budget"),
         (lambda: Config.from_dict({"learning_rate": 1}), "config has no entry 'learning_rate'"),
         (lambda: Config.from_dict({"train": {"lr": 1}}), r"config\.train has no entry 'lr'"),
