@@ -44,7 +44,7 @@ def factors(
         facts={},
         users=Ids([f"u{code}" for code in range(len(users))]),
         items=Ids(10 * np.arange(len(items))),
-        backbone="mf",
+        head="dot",
         embedding=ComposedEmbedding((Table(Index("identity"), weight),)),
         seen=None if seen is None else seen_of(seen),
     )
@@ -67,7 +67,7 @@ def shipped(
         facts={},
         users=splits.users,
         items=splits.items,
-        backbone=backbone,
+        head="tower" if tower else "dot",
         embedding=ComposedEmbedding(tables or (full,)),
         positions=positions,
         layers=3 if backbone == "lightgcn" else 0,
@@ -141,7 +141,7 @@ def test_a_list_is_shorter_when_fewer_items_are_left():
 
 
 def test_excluded_items_are_left_out_for_everyone():
-    lists = Runtime(PLAIN).recommend_batch(["u1", "u0"], exclude=[20])
+    lists = Runtime(PLAIN).recommend_many(["u1", "u0"], exclude=[20])
     assert [[place.item for place in found] for found in lists] == [[0], [30, 10]]
 
 
@@ -149,7 +149,7 @@ def test_excluding_for_many_users_takes_no_memory_for_each_of_them():
     runtime = Runtime(PLAIN)
     tracemalloc.start()
     try:
-        lists = runtime.recommend_batch(["u0"] * 1024, k=1, exclude=[30] * 10_000)
+        lists = runtime.recommend_many(["u0"] * 1024, k=1, exclude=[30] * 10_000)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -163,7 +163,7 @@ def test_items_excluded_twice_and_seen_items_too_are_left_out(backbone: str):
     runtime = Runtime(small_model(backbone))
     users, items = runtime.users.values.tolist()[:20], runtime.items.values.tolist()
     banned = [*items[::2], *items[::3]]
-    for user, found in zip(users, runtime.recommend_batch(users, 40, exclude=banned), strict=True):
+    for user, found in zip(users, runtime.recommend_many(users, 40, exclude=banned), strict=True):
         assert {p.item for p in found} == set(items) - set(banned) - set(runtime.seen(user))
 
 
@@ -175,7 +175,7 @@ def test_candidates_are_all_that_is_chosen_from():
 
 
 def test_no_users_give_no_lists():
-    assert Runtime(PLAIN).recommend_batch([]) == []
+    assert Runtime(PLAIN).recommend_many([]) == []
 
 
 def test_scores_come_in_the_order_asked_for():
@@ -330,9 +330,9 @@ def test_lists_of_a_batch_and_of_candidates_and_one_by_one_are_the_same(
     runtime = Runtime(small_model(backbone))
     users = runtime.users.values.tolist()
     monkeypatch.setattr(recommending, "SCORE_BYTES", 4 * len(runtime.items) * 7)
-    batch = runtime.recommend_batch(users, k=7)
+    batch = runtime.recommend_many(users, k=7)
     assert batch == [runtime.recommend(user, k=7) for user in users]
-    assert batch == runtime.recommend_batch(users, 7, candidates=runtime.items.values.tolist())
+    assert batch == runtime.recommend_many(users, 7, candidates=runtime.items.values.tolist())
     for user, found in zip(users, batch, strict=True):
         scores = runtime.score(user, [place.item for place in found])
         assert scores.tolist() == [place.score for place in found]
@@ -409,7 +409,7 @@ def test_a_file_recommends_as_the_model_that_was_written(backbone: str, tmp_path
     model = small_model(backbone)
     artifact.write(tmp_path / "model.cerp", model, artifact.Encoding())
     loaded, users = cerp.load(tmp_path / "model.cerp"), model.users.values.tolist()
-    assert loaded.recommend_batch(users) == Runtime(model).recommend_batch(users)
+    assert loaded.recommend_many(users) == Runtime(model).recommend_many(users)
     assert loaded.titles == model.titles
 
 

@@ -148,7 +148,7 @@ def ranks_alike(blank: Page) -> Callable[[bytes], None]:
         runtime = Runtime(decode(file))
         users, items = runtime.users.values.tolist(), runtime.items.values.tolist()
         k, has_seen = len(items), runtime.model.seen is not None
-        taste = None if runtime.model.backbone == "mlp" else [str(item) for item in items[4:7]]
+        taste = None if runtime.model.head == "tower" else [str(item) for item in items[4:7]]
         decode_file = blank.evaluate_handle(f"() => {DECODE}")
         ranked = blank.evaluate(RANK_EVERYONE, [decode_file, as_base64(file), has_seen, taste])
         assert ranked["users"] == [
@@ -189,7 +189,7 @@ def test_a_real_graph_ranks_alike_for_every_user(blank: Page, shared_data):
         facts={},
         users=Ids.range(splits.num_users),
         items=Ids.range(splits.num_items),
-        backbone="lightgcn",
+        head="dot",
         embedding=ComposedEmbedding(
             (pruned(rng, Index("modulo", 500), 500), pruned(rng, Index("scaled", 500), 500))
         ),
@@ -199,7 +199,7 @@ def test_a_real_graph_ranks_alike_for_every_user(blank: Page, shared_data):
     )
     file = encode(model, Encoding(values="int4"))
     runtime = Runtime(decode(file))
-    lists = runtime.recommend_batch(range(splits.num_users), 20)
+    lists = runtime.recommend_many(range(splits.num_users), 20)
     found = blank.evaluate(RANK_USERS, [blank.evaluate_handle(f"() => {DECODE}"), as_base64(file)])
     assert json.loads(found) == [as_text(best) for best in lists]
 

@@ -10,6 +10,7 @@ from cerp.artifact.file import Encoding, decode, encode, read, write
 from cerp.artifact.model import ComposedEmbedding, PropagatedTables, Seen, ShippedModel, Table
 from cerp.artifact.permutation import permutation_size as order_bytes
 from cerp.artifact.quantize import VALUES_CODECS, ValuesCodec
+from cerp.artifact.scoring_words import backbone_name, scoring_word
 from cerp.artifact.sizes import embedding_bytes, section_bytes
 from cerp.artifact.usage import Usage, usage
 from cerp.assignment.index import Index
@@ -25,11 +26,13 @@ __all__ = [
     "Table",
     "Usage",
     "ValuesCodec",
+    "backbone_name",
     "decode",
     "embedding_bytes",
     "encode",
     "order_bytes",
     "read",
+    "scoring_word",
     "section_bytes",
     "table_bytes",
     "usage",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +14,11 @@ from cerp.artifact.deflate import deflate
 from cerp.artifact.edges import decode_seen, encode_seen
 from cerp.artifact.embedding import decode_embedding, encode_embedding
 from cerp.artifact.fields import MAX_SIZE, Fields
-from cerp.artifact.model import BackboneName, ComposedEmbedding, FloatArray, ShippedModel
+from cerp.artifact.model import ComposedEmbedding, FloatArray, ShippedModel
 from cerp.artifact.names import decode_ids, decode_strings, encode_ids, encode_strings
 from cerp.artifact.permutation import decode_permutation, encode_permutation
 from cerp.artifact.quantize import VALUES_CODECS, ValuesCodec, finite, to_half
+from cerp.artifact.scoring_words import read_scoring, scoring_word
 from cerp.artifact.tensors import TensorReader, Tensors, prefixed
 from cerp.data.ids import Ids
 from cerp.errors import ConfigError, DataError, FileFormatError, MalformedFileError
@@ -26,7 +27,6 @@ from cerp.files import write_bytes
 FREE_ENTITIES = 2**20
 ENTITIES_PER_BYTE = 64
 """A file may not claim more entities than `FREE_ENTITIES` and so many for each of its bytes."""
-BACKBONES: tuple[BackboneName, ...] = get_args(BackboneName)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def encode(model: ShippedModel, encoding: Encoding, *, is_random: bool = False) 
         raise ConfigError(f"the model cannot be written: {found}")
     embedding, tensors = encode_embedding(model.embedding, encoding.values, is_random=is_random)
     metadata: dict[str, Any] = {
-        "backbone": model.backbone,
+        "backbone": scoring_word(model.head, model.layers),
         "embedding": embedding,
         "facts": model.facts,
         "ids": {},
@@ -122,15 +122,16 @@ def decode(data: Buffer) -> ShippedModel:
     if "titles" in fields:
         length = fields.group("titles").whole("bytes")
         titles = decode_strings(tensors, "titles", length, num_items)
+    head, layers = read_scoring(fields)
     embedding = fields.group("embedding")
     model = ShippedModel(
         facts=fields.group("facts").values,
         users=decode_ids(fields.group("ids").group("users"), tensors.under("users"), num_users),
         items=decode_ids(fields.group("ids").group("items"), tensors.under("items"), num_items),
-        backbone=fields.choice("backbone", BACKBONES),
+        head=head,
         embedding=decode_embedding(embedding, tensors, num_users, num_items),
         positions=positions,
-        layers=fields.whole("layers"),
+        layers=layers,
         weights=_decode_weights(tensors.under("backbone")),
         seen=seen,
         titles=titles,

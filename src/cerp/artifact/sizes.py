@@ -29,8 +29,8 @@ def section_bytes(data: Buffer) -> dict[str, int]:
     sections = dict.fromkeys(SECTIONS, 0)
     sections["header"] = content.header_bytes
     is_propagated = any(name.startswith("propagated.") for name in content.tensors)
-    # LightGCN cannot serve without its graph; for all others it is what not to recommend again.
-    needs_graph = content.metadata.get("backbone") == "lightgcn" and not is_propagated
+    # Propagation cannot do without its graph; else interactions are what not to recommend again.
+    needs_graph = bool(content.metadata.get("layers")) and not is_propagated
     edges = "graph" if needs_graph else "seen"
     for name, tensor in content.tensors.items():
         sections[_section(name, edges, is_propagated)] += tensor.nbytes

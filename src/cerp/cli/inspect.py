@@ -53,7 +53,7 @@ def _account(path: Path) -> dict[str, Any]:
         "sections": sections,
         "embedding_bytes": artifact.embedding_bytes(sections),
         "full_table_bytes": num_entities * model.embedding.dim * 4,
-        "backbone": model.backbone,
+        "backbone": artifact.backbone_name(model),
         "users": len(model.users),
         "items": len(model.items),
         "dimension": model.embedding.dim,

@@ -50,7 +50,7 @@ class Runtime:
         self.vectors = vectors_of(model)
         self._products = DotScorer(self.vectors.items)
         self._scorer: Scorer = self._products
-        if model.backbone == "mlp":
+        if model.head == "tower":
             self._scorer = TowerScorer(self.vectors.items, model.weights)
 
     @property
@@ -73,6 +73,11 @@ class Runtime:
         """The fingerprint of its training data, where the file says it."""
         found = self.model.facts.get("fingerprint")
         return found if isinstance(found, str) else None
+
+    @property
+    def takes_liked_items(self) -> bool:
+        """Whether `recommend_for` can do without a known user: where scores are dot products."""
+        return self.model.head == "dot"
 
     @property
     def multiplications(self) -> int:
@@ -99,11 +104,11 @@ class Runtime:
             candidates: Choose from these items only.
 
         """
-        return self.recommend_batch(
+        return self.recommend_many(
             [user], k, exclude_seen=exclude_seen, exclude=exclude, candidates=candidates
         )[0]
 
-    def recommend_batch(
+    def recommend_many(
         self,
         users: Iterable[Id],
         k: int = 10,
@@ -134,11 +139,11 @@ class Runtime:
 
         `cerp.runtime.folding` says how. ``exclude_seen`` leaves out the liked items.
         """
-        if self.model.backbone == "mlp":
+        if not self.takes_liked_items:
             raise ConfigError(
-                "a model with the backbone 'mlp' cannot recommend from liked "
-                "items: items and users meet in its tower only, so liked items say nothing about "
-                "a user's vector. Train 'lightgcn' or 'mf' for that"
+                "a model that scores by a tower (an MLP) cannot recommend from liked items: items "
+                "and users meet in the tower only, so liked items say nothing about a user's "
+                "vector. Train 'lightgcn' or 'mf' for that"
             )
         codes = np.unique(self.items.encode(liked, what="item"))
         if not codes.size:

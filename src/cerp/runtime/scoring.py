@@ -1,4 +1,4 @@
-"""Scores of users and items from what a file holds: one class for each kind of backbone.
+"""Scores of users and items from what a file holds: one class for each head.
 
 A user is asked about by a *query*, a row of numbers made of their vector.
 Scores are exact, as `cerp.runtime` defines it: float64, rounded to float32 once.
@@ -55,7 +55,7 @@ class Excluded(NamedTuple):
 
 
 class Scorer(Protocol):
-    """What the runtime asks of a backbone."""
+    """What the runtime asks of a head."""
 
     multiplications: int
     """For the scores of all items for one query."""

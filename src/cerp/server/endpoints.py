@@ -107,7 +107,7 @@ def recommend_many(served: Given, asked: RecommendRequest) -> Response:
 def _of_users(served: Served, asked: RecommendRequest) -> list[Recommendations]:
     runtime = served.runtime
     users = as_ids(runtime.users, asked.users or ())
-    lists = runtime.recommend_batch(
+    lists = runtime.recommend_many(
         users,
         asked.k,
         exclude_seen=asked.exclude_seen,
