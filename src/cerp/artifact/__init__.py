@@ -12,8 +12,9 @@ from cerp.artifact.permutation import permutation_size as order_bytes
 from cerp.artifact.quantize import VALUES_CODECS, ValuesCodec
 from cerp.artifact.scoring_words import backbone_name, scoring_word
 from cerp.artifact.sizes import embedding_bytes, section_bytes
-from cerp.artifact.usage import Usage, usage
+from cerp.artifact.usage import usage
 from cerp.assignment.index import Index
+from cerp.assignment.usage import Usage
 
 __all__ = [
     "VALUES_CODECS",

@@ -99,7 +99,7 @@ def _encode_table(
     table: Table, values: ValuesCodec, is_random: bool
 ) -> tuple[dict[str, Any], Tensors]:
     rows, columns = table.weight.shape
-    mask = np.ones_like(table.weight, dtype=bool) if table.mask is None else table.mask
+    mask = table.stored
     codec, positions = encode_positions(mask, is_random=is_random)
     counts = mask.sum(axis=1, dtype=np.int64)
     tensors = encode_values(table.weight[mask], counts, values)

@@ -31,6 +31,11 @@ class Table:
     mask: npt.NDArray[np.bool_] | None = None
     """Which values are stored; None: all of them."""
 
+    @property
+    def stored(self) -> npt.NDArray[np.bool_]:
+        """Which values are stored, (rows, columns)."""
+        return np.ones(self.weight.shape, dtype=bool) if self.mask is None else self.mask
+
 
 @dataclass(frozen=True, eq=False)
 class ComposedEmbedding:
