@@ -230,6 +230,7 @@ METADATA: dict[str, tuple[Callable[[Json], object], str]] = {
     "another way to score": (lambda m: m.update(backbone="fm"), "must be one of mf, mlp, light"),
     "an mlp without weights": (lambda m: m.update(backbone="mlp", layers=0), "tower are missing"),
     "other ids": (lambda m: m["ids"]["users"].update(kind="integers"), "ids.classes is missing"),
+    "optional parts": (lambda m: m.update(optional="seen"), "optional is not a list of words"),
     "facts": (lambda m: m.update(facts=[]), "facts is not an object"),
 }  # fmt: skip
 

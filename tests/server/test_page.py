@@ -36,6 +36,7 @@ from cerp.data.ids import Ids
 from cerp.data.splits import Splits
 from cerp.runtime import Runtime
 from cerp.server.app import create_app
+from made_up_section import declare_prices, priced
 from small_models import BACKBONES, DIM, ENTITIES, NUM_ITEMS, NUM_USERS, normal, pruned, small_model
 
 FLAGS = [
@@ -179,6 +180,16 @@ def as_text(best: Iterable[tuple[Any, float]]) -> list[list[Any]]:
 @pytest.mark.parametrize("backbone", BACKBONES)
 def test_python_and_javascript_rank_alike_for_every_user(ranks_alike, backbone: str, values: Any):
     ranks_alike(encode(small_model(backbone), Encoding(values=values)))
+
+
+def test_a_section_that_the_page_does_not_know_is_skipped_where_the_file_allows_it(
+    ranks_alike, monkeypatch: pytest.MonkeyPatch
+):
+    with monkeypatch.context() as patch:
+        declare_prices(patch)
+        file = encode(priced(small_model(), np.ones(NUM_ITEMS, dtype=np.uint8)), Encoding())
+    assert b"prices.cents" in file
+    ranks_alike(file)
 
 
 def test_a_real_graph_ranks_alike_for_every_user(blank: Page, shared_data):

@@ -23,7 +23,7 @@ MOST_LAYERS = 64
 """Of propagation. LightGCN has a handful; serving takes a pass over the graph for each."""
 
 
-def flaw(model: ShippedModel) -> str | None:
+def problem(model: ShippedModel) -> str | None:
     """The first thing that makes a model unusable, in words; None if there is none."""
     num_entities = len(model.users) + len(model.items)
     if model.positions is not None and not _is_permutation(model.positions, num_entities):
@@ -31,9 +31,9 @@ def flaw(model: ShippedModel) -> str | None:
     if model.titles is not None and len(model.titles) != len(model.items):
         return f"there are {len(model.titles):,} titles for {len(model.items):,} items"
     return (
-        _embedding_flaw(model, num_entities)
-        or _scoring_flaw(model)
-        or (_seen_flaw(model.seen, len(model.users), len(model.items)) if model.seen else None)
+        _embedding_problem(model, num_entities)
+        or _scoring_problem(model)
+        or (_seen_problem(model.seen, len(model.users), len(model.items)) if model.seen else None)
     )
 
 
@@ -41,7 +41,7 @@ def _is_permutation(positions: Int32Array, count: int) -> bool:
     return positions.shape == (count,) and np.array_equal(np.sort(positions), np.arange(count))
 
 
-def _embedding_flaw(model: ShippedModel, num_entities: int) -> str | None:
+def _embedding_problem(model: ShippedModel, num_entities: int) -> str | None:
     embedding = model.embedding
     if isinstance(embedding, PropagatedTables):
         if model.head != "dot":
@@ -56,11 +56,11 @@ def _embedding_flaw(model: ShippedModel, num_entities: int) -> str | None:
     widths = {table.weight.shape[1] for table in embedding.tables}
     if embedding.combine != "concat" and len(widths) > 1:
         return f"tables of different widths {sorted(widths)} cannot make a {embedding.combine}"
-    flaws = (_table_flaw(table, num_entities) for table in embedding.tables)
-    return next((found for found in flaws if found), None)
+    problems = (_table_problem(table, num_entities) for table in embedding.tables)
+    return next((found for found in problems if found), None)
 
 
-def _table_flaw(table: Table, num_entities: int) -> str | None:
+def _table_problem(table: Table, num_entities: int) -> str | None:
     rows, columns = table.weight.shape
     index = table.index
     if not 1 <= columns <= LARGEST_WIDTH:
@@ -81,7 +81,7 @@ def _table_flaw(table: Table, num_entities: int) -> str | None:
     return None
 
 
-def _scoring_flaw(model: ShippedModel) -> str | None:
+def _scoring_problem(model: ShippedModel) -> str | None:
     if not 0 <= model.layers <= MOST_LAYERS:
         return f"the model has {model.layers} layers; 1 to {MOST_LAYERS} are possible"
     if model.layers and isinstance(model.embedding, ComposedEmbedding) and model.seen is None:
@@ -90,11 +90,11 @@ def _scoring_flaw(model: ShippedModel) -> str | None:
             "already"
         )
     if model.head == "tower":
-        return _tower_flaw(model.weights, 2 * model.embedding.dim)
+        return _tower_problem(model.weights, 2 * model.embedding.dim)
     return "a model that scores by dot products has weights of a tower" if model.weights else None
 
 
-def _tower_flaw(weights: dict[str, FloatArray], inputs: int) -> str | None:
+def _tower_problem(weights: dict[str, FloatArray], inputs: int) -> str | None:
     layers = ["first", *(f"rest.{number}" for number in range(len(weights) // 2 - 1))]
     if set(weights) != {f"{layer}.{part}" for layer in layers for part in ("weight", "bias")}:
         return f"the weights of the tower are {', '.join(sorted(weights)) or 'missing'}"
@@ -108,7 +108,7 @@ def _tower_flaw(weights: dict[str, FloatArray], inputs: int) -> str | None:
     return None if outputs[-1] == 1 else f"the tower ends in {outputs[-1]} numbers instead of 1"
 
 
-def _seen_flaw(seen: Seen, num_users: int, num_items: int) -> str | None:
+def _seen_problem(seen: Seen, num_users: int, num_items: int) -> str | None:
     offsets, items = seen.offsets, seen.items
     if offsets.shape != (num_users + 1,) or offsets[0] != 0 or offsets[-1] != len(items):
         return f"the seen interactions are not those of {num_users:,} users"

@@ -16,9 +16,10 @@ from cerp.artifact.quantize import (
     encode_values,
     values_size,
 )
-from cerp.artifact.tensors import TensorReader, Tensors, prefixed, total_bytes
+from cerp.artifact.tensors import TensorReader, Tensors, total_bytes
 from cerp.assignment.index import Combine, Index, IndexKind
 from cerp.errors import ConfigError, MalformedFileError
+from cerp.naming import prefixed
 
 FREE_CELLS = 2**22
 CELLS_PER_BYTE = 256

@@ -22,7 +22,7 @@ class Diagnostics(Usage):
 
 def collisions(masks: Sequence[Mask], rows: Iterable[Sequence[Int64Array]]) -> int:
     """Entities that two codebooks do not tell from an earlier one; arguments as `count_usage`."""
-    has_values = [mask.any(axis=1) for mask in masks]
+    has_values: list[Mask] = [mask.sum(axis=1) > 0 for mask in masks]
     alone_in = [np.zeros_like(own) for own in has_values]  # rows that alone make up a vector
     empty = alone = 0
     for row_p, row_q in rows:

@@ -35,6 +35,8 @@ async function decode(file) {
     items: await ids(tensors, "items.ids", metadata.ids.items, items),
     titles: metadata.titles && (await strings(tensors, "titles", metadata.titles.bytes, items)),
   };
+  const optional = metadata.optional ?? [];
+  for (const name of [...tensors.keys()]) if (optional.includes(name.split(".")[0])) tensors.delete(name);
   check(tensors.size === 0, `it has a part that is not known: ${[...tensors.keys()][0]}`);
   check(!model.layers || model.propagated || model.seen, "it lacks the graph that its vectors come from");
   return model;
