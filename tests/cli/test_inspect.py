@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,15 @@ def test_the_table_shows_every_section_and_the_total():
     assert "method cerp" in result.stderr
 
 
+def test_ordinary_output_names_the_precision_and_keeps_research_for_verbose():
+    plain, verbose = inspect(str(GOLDEN)).stdout, inspect(str(GOLDEN), "--verbose").stdout
+    assert re.search("precision of values +int4", plain)
+    for word in ("sparsity", "average dimension", "overlap", "dead rows", "empty rows"):
+        assert word not in plain
+        assert word in verbose
+    assert set(plain.splitlines()) <= set(verbose.splitlines())
+
+
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 and more", GOLDEN.read_bytes()[:-1]])
 def test_a_file_that_is_no_model_gives_an_error_and_exit_code_2(tmp_path: Path, content: bytes):
     (tmp_path / "bad.cerp").write_bytes(content)
@@ -67,7 +77,7 @@ def test_a_missing_file_is_named():
     assert result.returncode == 2
     assert result.stderr == (
         "error: cannot read nowhere.cerp: No such file or directory; name a model file (.cerp), "
-        "such as 'cerp train -o' leaves in its folder\n"
+        "such as a finished run has in its folder\n"
     )
 
 

@@ -6,7 +6,7 @@ describes every byte.
 """
 
 from cerp.artifact.embedding import table_bytes
-from cerp.artifact.file import Encoding, decode, encode, read, write
+from cerp.artifact.file import Encoding, decode, encode, read, read_whole, write
 from cerp.artifact.model import ComposedEmbedding, PropagatedTables, Seen, ShippedModel, Table
 from cerp.artifact.permutation import permutation_size as order_bytes
 from cerp.artifact.quantize import VALUES_CODECS, ValuesCodec
@@ -33,6 +33,7 @@ __all__ = [
     "encode",
     "order_bytes",
     "read",
+    "read_whole",
     "scoring_word",
     "section_bytes",
     "table_bytes",

@@ -81,6 +81,13 @@ def decode_embedding(
     return ComposedEmbedding(tables, fields.choice("combine", COMBINATIONS))
 
 
+def stored_precision(fields: Fields) -> ValuesCodec | None:
+    """The precision of the values that a file describes; None where its tables differ."""
+    described = [fields] if fields.values.get("propagated") is True else fields.groups("tables")
+    found = {entry.choice("values", VALUES_CODECS) for entry in described}
+    return found.pop() if len(found) == 1 else None
+
+
 def may_have(cells: int, stored_bytes: int) -> bool:
     """Whether tables of so many cells may be made from so many bytes."""
     return cells <= FREE_CELLS + CELLS_PER_BYTE * stored_bytes

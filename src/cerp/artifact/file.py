@@ -11,7 +11,7 @@ import numpy as np
 from cerp.artifact import sections
 from cerp.artifact.checks import problem
 from cerp.artifact.container import Buffer, pack, unpack
-from cerp.artifact.embedding import decode_embedding, encode_embedding
+from cerp.artifact.embedding import decode_embedding, encode_embedding, stored_precision
 from cerp.artifact.fields import MAX_SIZE, Fields
 from cerp.artifact.model import ComposedEmbedding, FloatArray, ShippedModel
 from cerp.artifact.names import decode_ids, encode_ids
@@ -129,6 +129,7 @@ def decode(data: Buffer) -> ShippedModel:
         embedding=decode_embedding(embedding, tensors, num_users, num_items),
         positions=positions,
         layers=layers,
+        precision=stored_precision(embedding),
         weights=_decode_weights(tensors.under("backbone")),
         **parts,
     )
@@ -167,7 +168,7 @@ def read_whole(path: Path | str) -> tuple[bytes, ShippedModel]:
     except OSError as error:
         raise DataError(
             f"cannot read {path}: {error.strerror}; name a model file (.cerp), such as "
-            "'cerp train -o' leaves in its folder"
+            "a finished run has in its folder"
         ) from None
     try:
         return data, decode(data)

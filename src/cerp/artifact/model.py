@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cerp.assignment.index import Combine, Index
-from cerp.choices import Head
+from cerp.choices import Head, ValuePrecision
 from cerp.data.ids import Ids, Int32Array, Int64Array
 
 FloatArray = npt.NDArray[np.float32]
@@ -107,5 +107,7 @@ class ShippedModel:
     of the MLP."""
     seen: Seen | None = None
     """Must be there for propagation, unless the tables are propagated already."""
+    precision: ValuePrecision | None = None
+    """Of the embedding's values in the file that the model was read from."""
     titles: list[str] | None = None
     """What to call items on a page, by code."""

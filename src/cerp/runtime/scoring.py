@@ -54,7 +54,7 @@ class Excluded(NamedTuple):
         scores[:, self.everywhere] = -np.inf
 
 
-class Scorer(Protocol):
+class ScoringHead(Protocol):
     """What the runtime asks of a head."""
 
     multiplications: int
@@ -70,7 +70,7 @@ class Scorer(Protocol):
         """The k best of all items for each query."""
 
 
-class DotScorer:
+class DotHead:
     """``score(u, i) = ⟨v_u, v_i⟩``"""
 
     def __init__(self, items: FloatArray) -> None:
@@ -175,7 +175,7 @@ class DotScorer:
         return ranked(rows, columns, exact.astype(np.float32), 1, k)
 
 
-class TowerScorer:
+class TowerHead:
     """``score(u, i) = w·relu(W₃ relu(W₂ relu(W_u e_u + b₁ + W_i e_i) + b₂) + b₃) + b``
 
     ``W_i e_i`` is computed once for every item, ``W_u e_u + b₁`` once for every query.
