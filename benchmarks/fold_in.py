@@ -105,7 +105,7 @@ def run(name: str, backbone: str) -> dict[str, Any]:
             facts={},
             users=known.users,
             items=known.items,
-            backbone=backbone,  # type: ignore[arg-type]
+            head="dot",
             embedding=ComposedEmbedding((Table(Index("identity"), table),)),
             layers=LAYERS if backbone == "lightgcn" else 0,
             seen=seen,

@@ -30,7 +30,7 @@ def file(tmp_path: Path) -> Callable[..., str]:
             "facts": {},
             "users": Ids([7, 8]),
             "items": Ids([10, 20, 30]),
-            "backbone": "mf",
+            "head": "dot",
             "embedding": ComposedEmbedding(
                 (Table(Index("identity"), np.float32([[1, 0], [0, 1], [3, 1], [2, 2], [1, 4]])),)
             ),
@@ -149,7 +149,7 @@ ARABIC_SEVEN = "\N{ARABIC-INDIC DIGIT SEVEN}"
         (
             ["--users", "unknown.csv", "-o", "lists.csv"],
             DataError,
-            "unknown.csv, line 3: unknown user 9, the first of 2; .* --skip-unknown",
+            "unknown.csv, line 3: unknown user 9, the first of 2; .* skip_unknown=True",
         ),
         (["--users", "users.csv", "-o", "users.csv"], ConfigError, "users.csv is the file that"),
         (["--users", "users.csv", "-o", "./link.csv"], ConfigError, "link.csv is the file that"),

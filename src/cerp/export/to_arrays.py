@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -23,7 +23,8 @@ from cerp.artifact import (
     ShippedModel,
     Table,
 )
-from cerp.artifact.model import BackboneName, FloatArray
+from cerp.artifact.model import FloatArray
+from cerp.artifact.scoring_words import scoring_word
 from cerp.config import Config
 from cerp.data.ids import Id, Int32Array
 from cerp.data.splits import Splits
@@ -86,7 +87,7 @@ def ship(
     with its vectors after propagation (``tables``): larger, and ready at once.
     Of titles, if there are any, an item without one is called by its id.
     """
-    if graph == "tables" and backbone != "lightgcn":
+    if graph == "tables" and not recommender.backbone.layers:
         raise ConfigError(f"the backbone {backbone!r} has no graph, so no propagated tables either")
     embedding = recommender.embedding
     positions = getattr(embedding, "positions", None)
@@ -111,19 +112,21 @@ def assembled(
     titles: list[str] | None = None,
 ) -> ShippedModel:
     """Everything that serving needs, from its parts."""
-    if name not in get_args(BackboneName):
+    if backbone.head is None:
         raise ConfigError(
-            f"a model file cannot hold the backbone {name!r}; it can hold "
-            f"{', '.join(get_args(BackboneName))}"
+            f"a model file cannot hold the backbone {name!r}: its scores are neither a dot product "
+            "nor a tower of two vectors"
         )
+    if name != scoring_word(backbone.head, backbone.layers):
+        facts = {**facts, "backbone": name}
     return ShippedModel(
         facts=facts,
         users=splits.users,
         items=splits.items,
-        backbone=cast(BackboneName, name),
+        head=backbone.head,
         embedding=embedding,
         positions=positions,
-        layers=backbone.layers if isinstance(backbone, LightGCN) else 0,
+        layers=backbone.layers,
         weights={
             key: tensor.detach().cpu().float().numpy()
             for key, tensor in backbone.state_dict().items()

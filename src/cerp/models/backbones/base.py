@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
+from cerp.choices import Head
 from cerp.data.ids import Int32Array
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError
@@ -63,6 +64,13 @@ class Backbone(nn.Module):
     capturable: ClassVar[bool] = False
     """Whether `forward` and its gradient can be recorded as a CUDA graph: they never wait for
     the device, and no shape depends on values."""
+
+    head: ClassVar[Head | None] = None
+    """How a model file scores two final vectors: by their ``dot`` product, or by the ``tower``
+    of this backbone's weights. None: a file cannot hold this backbone."""
+
+    layers: int = 0
+    """How often vectors are propagated over the training graph before they are final."""
 
     def __init__(
         self,

@@ -21,6 +21,7 @@ class LightGCN(Backbone):
     """
 
     capturable = True
+    head = "dot"
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ class MatrixFactorization(Backbone):
     """``score(u, i) = ⟨e_u, e_i⟩``; no weights of its own."""
 
     capturable = True
+    head = "dot"
 
     def forward(self, embedding: Embedding, users: Tensor, items: Tensor) -> BatchOutput:
         """Scores of a training batch: user codes (B,) against item codes (B, m)."""

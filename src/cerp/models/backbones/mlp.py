@@ -43,6 +43,7 @@ class MLP(Backbone):
     """
 
     capturable = True
+    head = "tower"
 
     def __init__(
         self,

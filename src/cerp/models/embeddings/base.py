@@ -94,7 +94,7 @@ class Embedding(nn.Module, ABC):
     @property
     @abstractmethod
     def nnz(self) -> int:
-        """How many non-zero values are stored."""
+        """How many values are stored."""
 
     @property
     def sparsity(self) -> float:
