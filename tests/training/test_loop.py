@@ -22,15 +22,17 @@ from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, TrainingError
 from cerp.models import backbones
+from cerp.models.batch import Batch
 from cerp.models.embeddings.compositional import CompositionalEmbedding
 from cerp.models.embeddings.full import FullEmbedding
 from cerp.models.recommender import Recommender
 from cerp.runs.fit import fit, fit_all
 from cerp.runs.fitted_model import FittedModel
 from cerp.training import loop as training
-from cerp.training.loop import Checkpointing, EarlyStopping, Loop, Objective, StageHooks
-from cerp.training.sampling import Batch, Sampler
-from cerp.training.stages import ScheduledPruning
+from cerp.training.loop import Checkpointing, EarlyStopping, Loop, StageHooks
+from cerp.training.objective import Objective
+from cerp.training.pruning_hooks import ScheduledPruning
+from cerp.training.sampling import Sampler
 
 QUIET = RunOptions(quiet=True)
 

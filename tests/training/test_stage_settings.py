@@ -123,8 +123,8 @@ def test_scheduled_thresholds_start_within_one_of_each_other():
         learning_rate=NOTHING_LEARNED,
         threshold_learning_rate=NOTHING_LEARNED,
     )
-    snapshots, _ = prune(mf(embedding, splits), splits, config, [96], seed=0, options=QUIET)
-    mask, size = snapshots[96].mask, embedding.weight.detach().abs()
+    found, _ = prune(mf(embedding, splits), splits, config, [96], seed=0, options=QUIET)
+    mask, size = found[96].tensors["mask"], embedding.weight.detach().abs()
     dropped, kept = float(size[~mask].max()), float(size[mask].min())
     # σ(S) of S in [-1, 0] differ by a factor of e at most, and so do a larger value that goes
     # and a smaller one that stays. That there are such is what a random start is for.
