@@ -116,6 +116,15 @@ def test_all_backbones_count_the_same_penalty():
     assert penalties == pytest.approx([penalties[0]] * 3, rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("name", "head", "layers"), [("mf", "dot", 0), ("mlp", "tower", 0), ("lightgcn", "dot", 4)]
+)
+def test_a_backbone_says_how_it_is_served(name: str, head: str, layers: int):
+    backbone = create(name)
+    assert (backbone.head, backbone.layers) == (head, layers)
+    assert Backbone.head is None
+
+
 def test_mf_scores_are_dot_products():
     embedding = full_table()
     users, items = embedding.weight.detach().split([NUM_USERS, NUM_ITEMS])
@@ -190,7 +199,7 @@ def test_mlp_starts_with_xavier_weights_and_zero_biases():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("gnn", {}, "unknown backbone 'gnn'; there are: lightgcn, mf, mlp"),
+        ("gnn", {}, "unknown backbone 'gnn'; choose one of lightgcn, mf, mlp"),
         ("mf", {"layers": 2}, "'mf' has no option 'layers'; its options: none"),
         ("lightgcn", {"depth": 2}, "no option 'depth'; its options: layers"),
         ("lightgcn", {"layers": 0}, "at least 1 layer, got 0; without propagation it is 'mf'"),
