@@ -48,8 +48,9 @@ def test_what_is_no_metric_is_refused_with_all_that_are(metric: str):
 
 
 def of_one_user(train: list[int], test: list[int], num_items: int) -> Splits:
+    ids = {"users": Ids.range(1), "items": Ids.range(num_items)}
+
     def part(items: list[int]) -> Interactions:
-        ids = {"users": Ids.range(1), "items": Ids.range(num_items)}
         return Interactions.from_codes([0] * len(items), items, **ids)
 
     return Splits(part(train), part([]), part(test))
