@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from cerp.data.readers import read
     from cerp.data.splits import Splits
     from cerp.errors import CerpError
-    from cerp.evaluation.evaluate import Metrics, evaluate, paired_bootstrap
+    from cerp.evaluation.evaluate import evaluate
     from cerp.evaluation.id_leak import id_leak
+    from cerp.evaluation.metrics import Metrics
+    from cerp.evaluation.significance import paired_bootstrap
     from cerp.runs.fit import fit
     from cerp.runs.fitted_model import FittedModel
     from cerp.runtime import Runtime, load
@@ -38,15 +40,15 @@ _HOMES = {
     "Config": "cerp.config",
     "FittedModel": "cerp.runs.fitted_model",
     "Interactions": "cerp.data.interactions",
-    "Metrics": "cerp.evaluation.evaluate",
     "Runtime": "cerp.runtime",
+    "Metrics": "cerp.evaluation.metrics",
     "Splits": "cerp.data.splits",
     "evaluate": "cerp.evaluation.evaluate",
     "fit": "cerp.runs.fit",
     "id_leak": "cerp.evaluation.id_leak",
     "load": "cerp.runtime",
     "load_splits": "cerp.data.datasets:load",
-    "paired_bootstrap": "cerp.evaluation.evaluate",
+    "paired_bootstrap": "cerp.evaluation.significance",
     "read": "cerp.data.readers",
 }
 

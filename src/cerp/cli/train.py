@@ -123,6 +123,7 @@ def train(
         from cerp.runs.fit import fit_all
         from cerp.runs.folder import model_file
         from cerp.training.distributed import process_group, rank
+        from cerp.training.malloc import freed_memory_kept
     question_small_counts(budget or [])
     if resume and output is None:
         raise ConfigError("--resume needs the folder of the run: -o RUN")
@@ -156,7 +157,7 @@ def train(
             "gamma": gamma,
         },
     )
-    with process_group(chosen_device(device)) as own_device:
+    with process_group(chosen_device(device)) as own_device, freed_memory_kept(own_device):
         options = RunOptions(device=own_device, folder=output, resume=resume)
         try:
             models = fit_all(splits, config, options)

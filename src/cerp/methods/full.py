@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from cerp.methods.base import Context, Found, Method
+from cerp.methods.base import Context, Method
 from cerp.models.embeddings.base import Embedding
 from cerp.models.embeddings.full import FullEmbedding
+from cerp.training.search_result import Found
 
 
 class Full(Method):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 from typing import Any, ClassVar
 
-from cerp.methods.base import Context, Found, Method
+from cerp.methods.base import Context, Method
 from cerp.models.embeddings.base import Embedding
+from cerp.training.search_result import Found
 
 GIVEN_BY_THE_RUN = {"generator", "padding_idx", "positions"}
 

@@ -15,7 +15,7 @@ from cerp.config import Config
 from cerp.data.ids import Id, Int32Array
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
-from cerp.evaluation.evaluate import Metrics
+from cerp.evaluation.metrics import Metrics
 from cerp.export.size_limit import SizeLimit, within
 from cerp.export.to_arrays import Graph, composed, file_facts, ship
 from cerp.files import write_bytes

@@ -27,11 +27,12 @@ from cerp.config import Config, differences
 from cerp.errors import CheckpointError, ConfigError, DataError
 from cerp.export.size_limit import SizeLimit
 from cerp.files import make_folder, write_bytes, write_json, write_text
-from cerp.methods.base import CHECKPOINT, packed, unpacked
+from cerp.methods.base import CHECKPOINT
 from cerp.runs.products import Judged, Plan, Searched, Shipped, Trained
 from cerp.sizing.precision_plan import Candidate
 from cerp.training.checkpoint import read_checkpoint, write_checkpoint
 from cerp.training.distributed import rank
+from cerp.training.search_result import pack, unpack
 
 FORMAT = 2
 """Of run folders. Those of cerp 0.1 had no number."""
@@ -110,12 +111,12 @@ class RunFolder:
         path = self.path / SEARCHED
         if not path.exists():
             return None
-        return self._read(SEARCHED, lambda: Searched(unpacked(*read_checkpoint(path))))
+        return self._read(SEARCHED, lambda: Searched(unpack(*read_checkpoint(path))))
 
     def write_searched(self, searched: Searched) -> None:
         """Keep what was found."""
         if rank() == 0:
-            write_checkpoint(self.path / SEARCHED, *packed(searched.found))
+            write_checkpoint(self.path / SEARCHED, *pack(searched.found))
 
     # Trained
 

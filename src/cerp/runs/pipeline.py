@@ -21,11 +21,12 @@ from cerp.assignment.ordering import order
 from cerp.config import Config, RunOptions
 from cerp.data.splits import Part, Splits
 from cerp.errors import ConfigError, DataError
-from cerp.evaluation.evaluate import Metrics, evaluate
+from cerp.evaluation.evaluate import DEFAULT_KS, evaluate
 from cerp.evaluation.id_leak import id_leak
+from cerp.evaluation.metrics import Metrics, cutoff_of
 from cerp.export.size_limit import SizeLimit, within
 from cerp.export.to_arrays import as_shipped, ship
-from cerp.methods.base import Context, Found, Method
+from cerp.methods.base import Context, Method
 from cerp.models import backbones
 from cerp.models.recommender import Recommender
 from cerp.runs.facts import ModelFacts
@@ -35,6 +36,9 @@ from cerp.runs.products import Judged, Plan, Searched, Shipped, Trained
 from cerp.sizing.precision_plan import FULL, Candidate, precision_plan
 from cerp.training.checkpoint import read_checkpoint, write_checkpoint
 from cerp.training.distributed import rank
+from cerp.training.losses import LOSSES
+from cerp.training.penalties import PENALTIES
+from cerp.training.search_result import Found
 from cerp.training.stages import StageResult, score_memory, train
 
 
@@ -42,6 +46,8 @@ def make_plan(splits: Splits, config: Config, options: RunOptions) -> Plan:
     """What to train for each budget; what cannot be is refused here, before anything is written."""
     method = methods.method(config.method, config.method_options)
     backbones.check(config.backbone, config.backbone_options)
+    _ = LOSSES[config.loss], PENALTIES[config.prune.penalty]
+    cutoff_of(config.selection_metric)
     if config.buckets is not None:
         Hash(config.hashing, splits.num_entities, config.buckets)  # refuses what it cannot hash
     if not len(splits.valid):
@@ -189,7 +195,7 @@ class Pipeline:
                 trainings[limit] = self._train(self.context, stage, limit, searched)
             recommender, result = trainings[limit]
             filed = self._as_filed(recommender, self.splits, candidate)
-            valid = _metrics(filed, self.splits, "valid")
+            valid = self._metrics(filed, self.splits, "valid")
             tried.append(_Tried(candidate, filed, result, valid))
         return tried
 
@@ -227,6 +233,8 @@ class Pipeline:
             options=self.options,
             hooks=self.method.hooks(context, recommender),
             epochs=epochs,
+            loss=self.config.loss,
+            selection_metric=self.config.selection_metric,
             checkpointing=context.checkpointing(stage),
         )
         if self.folder and kept and rank() == 0:
@@ -245,6 +253,11 @@ class Pipeline:
 
     # Judge
 
+    def _metrics(self, recommender: Recommender, splits: Splits, part: Part) -> Metrics:
+        ks = sorted({*DEFAULT_KS, cutoff_of(self.config.selection_metric)})
+        memory = score_memory(recommender.device)
+        return evaluate(recommender.scorer(), splits, on=part, ks=ks, memory=memory)
+
     def _judged(self, budget: str, recommender: Recommender, valid: Metrics | None) -> Judged:
         """The figures of a model; validation does not count for one that learned it."""
         if self.folder and (judged := self.folder.judged(budget)):
@@ -253,9 +266,9 @@ class Pipeline:
         splits = self.final_context.splits
         per_user: dict[str, Metrics] = {}
         if not self.config.refit:
-            per_user["valid"] = valid or _metrics(recommender, splits, "valid")
+            per_user["valid"] = valid or self._metrics(recommender, splits, "valid")
         if len(splits.test):
-            per_user["test"] = _metrics(recommender, splits, "test")
+            per_user["test"] = self._metrics(recommender, splits, "test")
         seconds = round(time.monotonic() - started, 2)
         means = {part: metrics.summary() for part, metrics in per_user.items()}
         judged = Judged(means, seconds, per_user)
@@ -291,11 +304,6 @@ class _Tried:
 
 def _recommender(method: Method, context: Context, limit: int, found: Found) -> Recommender:
     return context.recommender(method.embedding(context, limit, found))
-
-
-def _metrics(recommender: Recommender, splits: Splits, part: Part) -> Metrics:
-    memory = score_memory(recommender.device)
-    return evaluate(recommender.scorer(), splits, on=part, memory=memory)
 
 
 def _facts(

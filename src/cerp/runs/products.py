@@ -18,9 +18,9 @@ from torch import Tensor
 
 from cerp.config import Config
 from cerp.data.ids import Int32Array
-from cerp.evaluation.evaluate import Metrics
-from cerp.methods.base import Found
+from cerp.evaluation.metrics import Metrics
 from cerp.sizing.precision_plan import Candidate
+from cerp.training.search_result import Found
 
 
 @dataclass(frozen=True, eq=False)

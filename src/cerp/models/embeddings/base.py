@@ -119,10 +119,6 @@ class Embedding(nn.Module, ABC):
             "of tables. With LightGCN, export the propagated tables instead (--graph tables)"
         )
 
-    def penalty(self, ids: Tensor, temperature: float = 100.0) -> Tensor:
-        """What pruning adds to the loss for a batch of ids: 0 where nothing is being pruned."""
-        return torch.zeros((), device=ids.device)
-
     def _zero_padding(self, vectors: Tensor, ids: Tensor | None = None) -> Tensor:
         """The vectors of ids, or of all entities, with that of the padding zero."""
         if self.padding_idx is None:
