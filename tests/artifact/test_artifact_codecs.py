@@ -82,7 +82,9 @@ def test_a_rank_beyond_the_free_places_is_refused():
 @given(masks)
 def test_the_stored_cells_come_back(mask: np.ndarray):
     codec, coded = encode_positions(mask)
-    cells = decode_positions(TensorReader(coded), codec, *mask.shape, int(mask.sum()))
+    cells = decode_positions(
+        TensorReader(coded), codec, mask.shape[0], mask.shape[1], int(mask.sum())
+    )
     assert cells.tolist() == np.flatnonzero(mask).tolist()
 
 

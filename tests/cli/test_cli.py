@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -250,7 +251,7 @@ def test_train_refuses_the_impossible(trained, options: list[str], message: str)
     assert "Traceback" not in result.stderr
 
 
-def export(folder: Path, *options: str) -> dict[str, object]:
+def export(folder: Path, *options: str) -> dict[str, Any]:
     arguments = ["-d", str(folder / "data"), "-o", str(folder / "model.cerp"), *options, "--json"]
     result = run("export", str(folder / "run"), *arguments)
     assert result.returncode == 0, result.stderr

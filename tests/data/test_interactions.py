@@ -163,7 +163,9 @@ def test_repr_gives_the_sizes():
     ("ids", "given", "expected"),
     [([3, 7], "7", 7), ([3, 7], "x7", "x7"), ([3, 7], 7, 7), (["3", "7"], "7", "7")],
 )
-def test_text_becomes_an_integer_where_ids_are_integers(ids: list, given: str, expected: object):
+def test_text_becomes_an_integer_where_ids_are_integers(
+    ids: list[object], given: str, expected: object
+):
     assert Ids(ids).of_kind(given) == expected
 
 

@@ -1,21 +1,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cerp.choices import StallAction, ThresholdStart
 from cerp.errors import ConfigError
 from cerp.models.embeddings.compositional import CompositionalEmbedding
 from cerp.pruning.thresholds import (
     FreeClock,
     PruningEpoch,
     ScheduledClock,
-    StallAction,
     StallDetector,
-    ThresholdStart,
     initial_threshold,
 )
 
@@ -64,7 +64,7 @@ def test_a_normal_start_has_the_tails_of_a_normal():
 
 def test_an_unknown_start_is_refused_with_the_names():
     with pytest.raises(ConfigError, match="ones, uniform, normal, long-tail, xavier-uniform"):
-        start("zeros")  # type: ignore[arg-type]
+        start("zeros")
 
 
 def decayed(optimizer: torch.optim.Optimizer, threshold: torch.nn.Parameter) -> float:
@@ -112,7 +112,7 @@ def test_the_free_clock_by_hand():
 )
 def test_a_free_clock_that_cannot_run_is_refused(bad: dict[str, float]):
     with pytest.raises(ConfigError, match="thresholds"):
-        FreeClock(**({"start": -10.0, "typical_weight": 0.1, "steps": 5} | bad))  # type: ignore[arg-type]
+        FreeClock(**({"start": -10.0, "typical_weight": 0.1, "steps": 5} | bad))
 
 
 def test_the_curve_by_hand():
@@ -147,7 +147,7 @@ def test_every_limit_is_met_once_loosest_first(limits: list[int], steps: int):
 @pytest.mark.parametrize("batch_size", [4, 60])
 @pytest.mark.parametrize("optimizer_class", [torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD])
 def test_nnz_follows_the_curve_with_any_optimizer_and_batch_size(
-    optimizer_class: type[torch.optim.Optimizer], batch_size: int
+    optimizer_class: Callable[..., torch.optim.Optimizer], batch_size: int
 ):
     embedding = pruning_embedding()
     optimizer = optimizer_class(embedding.parameters(), lr=0.01)
@@ -204,7 +204,7 @@ def test_a_clock_without_thresholds_is_refused():
 @pytest.mark.parametrize("bad", [{"limits": ()}, {"limits": (0,)}, {"steps": 0}, {"every": 0}])
 def test_a_schedule_that_cannot_run_is_refused(bad: dict[str, int]):
     with pytest.raises(ConfigError, match="pruning needs"):
-        ScheduledClock(**({"entries": 9, "limits": (2,), "steps": 3} | bad))  # type: ignore[arg-type]
+        ScheduledClock(**({"entries": 9, "limits": (2,), "steps": 3} | bad))
 
 
 def history(*nnz: int) -> list[PruningEpoch]:
@@ -251,4 +251,4 @@ def test_flat_epochs_before_the_thresholds_arrive_do_not_count():
 
 def test_an_unknown_stall_action_is_refused():
     with pytest.raises(ConfigError, match="project, stop, report"):
-        StallDetector(10, "panic")  # type: ignore[arg-type]
+        StallDetector(10, "panic")

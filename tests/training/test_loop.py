@@ -53,7 +53,7 @@ def loop_over(model: Recommender, **options: object) -> Loop:
     sampler = Sampler(tiny(), batch_size=2)
     optimizer = torch.optim.SGD(model.parameters(), lr=torch.tensor(0.1))
     defaults: dict[str, object] = {"epochs": 2, "hooks": StageHooks(), "label": "t", "quiet": True}
-    return Loop(model, sampler, [optimizer], **(defaults | options))  # type: ignore[arg-type]
+    return Loop(model, sampler, [optimizer], **(defaults | options))
 
 
 def test_one_step_is_the_hand_computed_one():
@@ -456,7 +456,7 @@ def test_a_user_without_positives_and_an_unseen_item_are_fine():
 )
 def test_impossible_wishes_are_refused(change: dict[str, object], message: str):
     with pytest.raises(ConfigError, match=message):
-        fit_all(small_splits(), replace(CONFIG, **change), QUIET)  # type: ignore[arg-type]
+        fit_all(small_splits(), replace(CONFIG, **change), QUIET)
 
 
 @pytest.mark.parametrize(
