@@ -175,7 +175,7 @@ def _read_folder(folder: Path, wanted: Wanted, options: _FileOptions) -> Interac
     if (folder / "train.txt").is_file() and (folder / "test.txt").is_file():
         raise DataError(
             f"{folder}: holds train.txt and test.txt, a split that is made already; "
-            "load it with Splits.load, or look at it with 'cerp data info'"
+            "load it with Splits.load"
         )
     parts = sorted(
         file
@@ -199,7 +199,7 @@ def _format_of_name(path: Path) -> Format | None:
     if suffix not in SUFFIXES:
         raise DataError(
             f"{path}: the suffix {suffix!r} says nothing about the format; "
-            f"say it with format= (--format): one of {', '.join(get_args(Format))}"
+            f"say it with format=: one of {', '.join(get_args(Format))}"
         )
     return SUFFIXES[suffix]
 
@@ -215,7 +215,7 @@ def _format_of_text(head: str, path: Path) -> Format:
     if widths in ({3}, {4}):
         raise DataError(
             f"{path}: every line has {widths.pop()} columns: either 'user item rating' or "
-            'LightGCN\'s \'user item item\'; say which with format="csv" or "lightgcn" (--format)'
+            'LightGCN\'s \'user item item\'; say which with format="csv" or "lightgcn"'
         )
     # With two columns both formats mean the same; with one, the error names it.
     return "csv" if widths <= {1} or widths == {2} else "lightgcn"

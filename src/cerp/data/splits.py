@@ -31,8 +31,7 @@ PARTS: tuple[Part, ...] = get_args(Part)
 
 TITLES = "titles.json"
 MAKE_AGAIN = (
-    "Put the files back as they were, or make the folder again with 'cerp data split' or "
-    "'cerp data fetch'"
+    "Put the files back as they were, or make the folder again with Splits.save or datasets.fetch"
 )
 
 
@@ -213,7 +212,7 @@ class Splits:
         if not root.is_dir():
             raise DataError(
                 f"{root}: no such folder; name one with train.txt and test.txt, such as "
-                "'cerp data split' writes (cerp.read takes files)"
+                "Splits.save writes (cerp.read takes files)"
             )
         names = [name for name in PARTS if (root / f"{name}.txt").is_file()]
         if "train" not in names or "test" not in names:

@@ -61,7 +61,7 @@ class Wanted:
             raise ConfigError(f'ids={self.ids!r}: ids is "string" or left out')
         if self.min_rating is not None and not math.isfinite(self.min_rating):
             raise ConfigError(
-                f"min_rating={self.min_rating} (--min-rating) cannot be compared with ratings; "
+                f"min_rating={self.min_rating} cannot be compared with ratings; "
                 "give a number, or leave it out to keep every row"
             )
 
@@ -122,7 +122,7 @@ def choose(
         if rating is None:
             raise ConfigError(
                 f"{source}: min_rating needs a rating column; the columns are "
-                f"{finder.present}; name it with rating= (--rating)"
+                f"{finder.present}; name it with rating="
             )
     if wanted.time is not False:
         time = finder.optional("time", wanted.time, TIME_NAMES, taken={user, item, rating})
@@ -133,7 +133,7 @@ def unreadable_time(origin: Origin, row: int, value: object) -> DataError:
     """The error for a time that is missing or of another kind than the rest."""
     return DataError(
         f"{origin.at(row)}: the time {value!r} cannot be read; times are all whole numbers, all "
-        "seconds with a fraction, or all ISO 8601; time=False (--no-time) reads without times"
+        "seconds with a fraction, or all ISO 8601; time=False reads without times"
     )
 
 
@@ -142,7 +142,7 @@ def mixed_units(origin: Origin, seconds: int, milliseconds: int) -> DataError:
     return DataError(
         f"{origin.name}: the time in {origin.locate(seconds)} looks like seconds, that in "
         f"{origin.locate(milliseconds)} like milliseconds; convert them to one unit; "
-        "time=False (--no-time) reads without times"
+        "time=False reads without times"
     )
 
 

@@ -90,7 +90,7 @@ class DelimitedFile:
                     raise DataError(
                         f"{self.source}, line {line}: {len(fields)} columns, where {width} are "
                         f"expected (delimiter {self.layout.delimiter!r}); correct or remove the "
-                        "line, or name another delimiter= (--delimiter)"
+                        "line, or name another delimiter="
                     )
         except csv.Error as error:
             raise DataError(f"{self.source}, after line {line}: {error}") from None

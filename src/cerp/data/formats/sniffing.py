@@ -89,7 +89,7 @@ def sniff(
     if header is None:
         raise DataError(
             f"{source}: cannot tell whether line 1 is a header ({', '.join(first)}); "
-            "say so with header=True or False (--header, --no-header)"
+            "say so with header=True or header=False"
         )
     if not header:
         body = [first, *body]
@@ -131,7 +131,7 @@ def find_delimiter(head: str, source: str) -> str:
     if fits[best] == 0.0:
         raise DataError(
             f"{source}: line 1 has a single column (no tab, comma, semicolon, '|', '::' or "
-            "space in it); a table needs users and items; is it another delimiter= (--delimiter)?"
+            "space in it); a table needs users and items; is it another delimiter=?"
         )
     return best
 

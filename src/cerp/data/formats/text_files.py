@@ -49,7 +49,7 @@ def head(plain: Path, source: Path) -> str:
     if b"\0" in start:
         raise DataError(
             f"{source}: binary data (it contains NUL bytes), not text; "
-            'if it is UTF-16 text, pass encoding="utf-16" (--encoding utf-16)'
+            'if it is UTF-16 text, pass encoding="utf-16"'
         )
     if not is_whole:
         start = start[: start.rfind(b"\n") + 1]
@@ -73,8 +73,7 @@ def lines(plain: Path, source: Path) -> Iterator[str]:
 def not_utf8(source: Path, line: int) -> DataError:
     """The error for a line that cannot be decoded."""
     return DataError(
-        f"{source}, line {line}: not UTF-8 text; pass its encoding, for example "
-        'encoding="latin-1" (--encoding latin-1)'
+        f'{source}, line {line}: not UTF-8 text; pass its encoding, for example encoding="latin-1"'
     )
 
 

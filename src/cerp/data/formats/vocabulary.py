@@ -25,7 +25,7 @@ LARGEST_ID = 2**63 - 5
 """What a model file can hold (`cerp.artifact.numbers`): better refused before training."""
 LONG_INTEGER = 40
 """So many characters are always beyond it."""
-KEEP_AS_TEXT = 'ids="string" (--string-ids) keeps such ids as text'
+KEEP_AS_TEXT = 'ids="string" keeps such ids as text'
 
 
 @dataclass(frozen=True)
