@@ -76,9 +76,8 @@ def test_every_word_is_one_of_the_command_line():
 WRITES_COMMANDS = "report/reproduce.py"
 """Its results are command lines, so it names flags: the one file outside ``cli`` that does."""
 
-FLAG = re.compile(
-    r"(?<![\w-])(?<!var\()--[a-z][a-z-]*\b(?!-*:)"
-)  # but no variable of a style sheet
+# No variable of a style sheet; also where the name of a flag is filled in: f"--{role}".
+FLAG = re.compile(r"(?<![\w-])(?<!var\()--([a-z][a-z-]*\b(?!-*:)|$)")
 VERB = re.compile(
     rf"\bcerp ({'|'.join(command.name or '' for command in app.registered_commands)}|data)\b"
 )

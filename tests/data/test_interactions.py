@@ -156,7 +156,11 @@ def test_one_user_or_one_item_is_not_usable(user, item):
 
 
 def test_repr_gives_the_sizes():
-    assert repr(Interactions.from_ids([1, 2], [3, 3])) == "Interactions(2 of 2 users and 1 items)"
+    data = Interactions.from_ids([1, 1, 2, 2], [3, 4, 3, 3], time=[0, 1, 2, 3])
+    assert repr(data).splitlines() == [
+        "Interactions: 3 of 2 users and 2 items, with times",
+        "  1.5 per user, 1.5 per item, 75.00% of all pairs; 1 repeated rows merged",
+    ]
 
 
 @pytest.mark.parametrize(

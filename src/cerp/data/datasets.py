@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from cerp.data.download import download
-from cerp.data.readers import SUFFIXES, read
+from cerp.data.formats.base import format_of_suffix
+from cerp.data.readers import read
 from cerp.data.splits import PARTS, Splits
 from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError, DataError, DownloadError
@@ -109,6 +110,32 @@ def load(
     validation part, one is carved out of training by the seed. Anything else is
     read with the options (None: not given) and split by protocol and seed. A
     string is looked up as a name first; a path is always a path.
+
+    Parameters
+    ----------
+    source
+        ``synthetic``, ``gowalla``, ``yelp2020``, a folder in the data directory, or a path.
+    protocol
+        How to split what is not split yet, see `Interactions.split`.
+    seed
+        Of the split.
+    **read_options
+        As `cerp.read` takes them.
+
+    Returns
+    -------
+    Splits
+        Train, validation and test parts.
+
+    Raises
+    ------
+    DataError
+        There is no such data, or something is wrong with it.
+    ConfigError
+        An option that this source has no use for.
+    DownloadError
+        A public data set could not be fetched.
+
     """
     options = {key: value for key, value in read_options.items() if value is not None}
     if source == "synthetic":
@@ -238,7 +265,7 @@ def _part_tables(path: Path) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for file in sorted(path.iterdir()):
         name, _, suffixes = file.name.lower().partition(".")
-        if name not in PARTS or f".{suffixes.removesuffix('.gz')}" not in SUFFIXES:
+        if name not in PARTS or not format_of_suffix(f".{suffixes.removesuffix('.gz')}"):
             continue
         if name in found:
             raise DataError(

@@ -174,6 +174,17 @@ class Splits:
 
         The folder appears whole or not at all. Times are not kept: a split has
         used them already.
+
+        Parameters
+        ----------
+        folder
+            Where to; it must not exist.
+
+        Raises
+        ------
+        ConfigError
+            It exists already, or cannot be written.
+
         """
         target = Path(folder)
         if target.exists():
@@ -207,6 +218,24 @@ class Splits:
 
         Without ``valid.txt``, validation is carved out of training by the seed.
         What ``meta.json`` says, if it is there, must agree with what is read.
+
+        Parameters
+        ----------
+        folder
+            Written by `save`, or by another project in the LightGCN format.
+        seed
+            Draws the validation part, where there is none.
+
+        Returns
+        -------
+        Splits
+            With ``protocol`` as saved, or ``ready-made``.
+
+        Raises
+        ------
+        DataError
+            A file is missing or malformed, was changed, or the parts overlap.
+
         """
         root = Path(folder)
         if not root.is_dir():
@@ -273,8 +302,18 @@ class Splits:
                 )
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{name} {len(self.part(name)):,}" for name in PARTS)
-        return f"Splits({sizes}; {self.num_users:,} users, {self.num_items:,} items)"
+        total = sum(len(self.part(name)) for name in PARTS)
+        sizes = (
+            f"{name} {len(self.part(name)):,} ({len(self.part(name)) / total:.0%})"
+            for name in PARTS
+        )
+        protocol = dict(self.protocol)
+        name = protocol.pop("name", "ready-made")
+        seed = f", seed {protocol['seed']}" if "seed" in protocol else ""
+        return (
+            f"Splits: {self.num_users:,} users and {self.num_items:,} items ({name}{seed})\n"
+            f"  {', '.join(sizes)}"
+        )
 
 
 def split(data: Interactions, protocol: str = "random", *, seed: int = 0) -> Splits:

@@ -39,12 +39,6 @@ POSITIONS = {"user": 0, "item": 1, "rating": 2, "time": 3}
 """What the columns of interactions without names are."""
 
 
-# The years 1985 to 2128 since 1970. A column of whole numbers in both ranges, and none between
-# them, is in two units.
-SECONDS_RANGE = (5 * 10**8, 5 * 10**9)
-MILLISECONDS_RANGE = (5 * 10**11, 5 * 10**12)
-
-
 @dataclass(frozen=True)
 class Wanted:
     """What a caller of `cerp.read` asked of a table."""
@@ -129,23 +123,6 @@ def choose(
     return Roles(user, item, rating if wanted.min_rating is not None else None, time)
 
 
-def unreadable_time(origin: Origin, row: int, value: object) -> DataError:
-    """The error for a time that is missing or of another kind than the rest."""
-    return DataError(
-        f"{origin.at(row)}: the time {value!r} cannot be read; times are all whole numbers, all "
-        "seconds with a fraction, or all ISO 8601; time=False reads without times"
-    )
-
-
-def mixed_units(origin: Origin, seconds: int, milliseconds: int) -> DataError:
-    """The error for times in two units, with the first row of each."""
-    return DataError(
-        f"{origin.name}: the time in {origin.locate(seconds)} looks like seconds, that in "
-        f"{origin.locate(milliseconds)} like milliseconds; convert them to one unit; "
-        "time=False reads without times"
-    )
-
-
 def unreadable_rating(origin: Origin, row: int, value: object) -> DataError:
     """The error for a rating that min_rating cannot be compared with."""
     return DataError(f"{origin.at(row)}: the rating {value!r} is not a number")
@@ -175,7 +152,7 @@ class _Finder:
         if found is None:
             raise DataError(
                 f"{self.source}: no column is recognised as the {role}; the columns are "
-                f"{self.present}; choose one with {role}= (--{role})"
+                f"{self.present}; choose one with {role}="
             )
         return found
 
@@ -213,8 +190,7 @@ class _Finder:
             if len(matches) > 1:
                 several = " and ".join(repr(self.columns[k]) for k in matches)
                 raise DataError(
-                    f"{self.source}: {several} could each be the {role}; "
-                    f"choose one with {role}= (--{role})"
+                    f"{self.source}: {several} could each be the {role}; choose one with {role}="
                 )
             if matches:
                 return matches[0]

@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cerp.data.formats.columns import (
-    MILLISECONDS_RANGE,
-    SECONDS_RANGE,
-    Column,
-    Origin,
-    Wanted,
-    choose,
-    mixed_units,
-    unreadable_rating,
-    unreadable_time,
-)
+from cerp.data.formats.columns import Column, Origin, Wanted, choose, unreadable_rating
+from cerp.data.formats.duckdb_scan import times_of_text
+from cerp.data.formats.times import KEEP_THE_UNIT, of_one_unit, unreadable_time
 from cerp.data.formats.vocabulary import encode, native_order
 from cerp.data.ids import Ids, Int32Array, Int64Array
 from cerp.data.interactions import Interactions
 
 Values = npt.NDArray[Any]
 """A column; in an object array None is a missing value."""
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND = timedelta(microseconds=1)
 
 
 def read_columns(columns: dict[str, Values], wanted: Wanted, origin: Origin) -> Interactions:
@@ -95,58 +82,15 @@ def _number(value: Any) -> float:
 
 
 def _times(values: Values, rows: Int64Array, origin: Origin) -> Int64Array:
-    """Times as int64, by the first reading that applies to every row."""
+    """Times as int64: what has a type goes by it, everything else is read as text."""
     if values.dtype.kind == "M":
         return values[rows].astype("datetime64[us]").astype(np.int64)
     if values.dtype.kind == "i":
-        return _of_one_unit(values[rows].astype(np.int64), rows, origin)
+        return of_one_unit(values[rows].astype(np.int64), rows, origin)
     chosen = values[rows].tolist()
-    attempts = [[reading(value) for value in chosen] for reading in READINGS]
-    best = min(attempts, key=lambda attempt: attempt.count(None))
-    if None in best:
-        row = best.index(None)
+    texts = [None if value is None else str(value) for value in chosen]
+    times, unread, reading = times_of_text(texts)
+    if unread.any():
+        row = int(unread.argmax())
         raise unreadable_time(origin, int(rows[row]), chosen[row])
-    times = np.array(best, dtype=np.int64)
-    return _of_one_unit(times, rows, origin) if best is attempts[0] else times
-
-
-def _of_one_unit(times: Int64Array, rows: Int64Array, origin: Origin) -> Int64Array:
-    (least, below), (above, most) = SECONDS_RANGE, MILLISECONDS_RANGE
-    seconds = (least <= times) & (times <= below)
-    milliseconds = (above <= times) & (times <= most)
-    between = (below < times) & (times < above)
-    if seconds.any() and milliseconds.any() and not between.any():
-        raise mixed_units(origin, int(rows[seconds.argmax()]), int(rows[milliseconds.argmax()]))
-    return times
-
-
-def _whole_number(value: Any) -> int | None:
-    if (isinstance(value, str) and "." not in value) or type(value) is int:
-        try:
-            return _within_int64(int(value))
-        except ValueError:
-            return None
-    return None
-
-
-def _seconds(value: Any) -> int | None:
-    number = _number(value) if not isinstance(value, bool | datetime) else math.nan
-    return _within_int64(round(number * 1e6)) if math.isfinite(number * 1e6) else None
-
-
-def _instant(value: Any) -> int | None:
-    try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
-    except ValueError:
-        return None
-    if not isinstance(moment, datetime):
-        return None
-    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND
-
-
-def _within_int64(value: int) -> int | None:
-    return value if -(2**63) <= value < 2**63 else None
-
-
-READINGS: tuple[Callable[[Any], int | None], ...] = (_whole_number, _seconds, _instant)
-"""As in `tables`: a whole number keeps its unit, the others become microseconds."""
+    return of_one_unit(times, rows, origin) if reading in KEEP_THE_UNIT else times

@@ -13,8 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from cerp.data.formats.base import FORMATS, FileFormat, SourceFile
+from cerp.data.formats.columns import Wanted
 from cerp.data.formats.text_files import comment, empty
 from cerp.data.formats.vocabulary import LARGEST_ID
+from cerp.data.ids import Ids
+from cerp.data.interactions import Interactions
 from cerp.errors import DataError
 
 
@@ -25,6 +29,20 @@ class ParsedFile(NamedTuple):
     item: npt.NDArray[Any]
     lines: npt.NDArray[Any]
     """Every user that has a line, also one without items (common in test files)."""
+
+
+def read_lightgcn(file: SourceFile, wanted: Wanted) -> Interactions:
+    """The interactions in a file of its own."""
+    try:
+        parsed = parse([file.plain])[0]
+    except DataError as error:
+        raise DataError(str(error).replace(str(file.plain), str(file.path))) from None
+    user, item, lines = (
+        column.astype(str).astype(object) if wanted.ids == "string" else column for column in parsed
+    )
+    users, codes = Ids.in_native_order(np.concatenate([lines, user]))
+    items, item_codes = Ids.in_native_order(item)
+    return Interactions.from_codes(codes[len(lines) :], item_codes, users=users, items=items)
 
 
 def parse(paths: Sequence[Path], *, may_be_empty: Collection[Path] = ()) -> list[ParsedFile]:
@@ -100,3 +118,9 @@ def _integers(tokens: list[str], path: Path, what: str) -> npt.NDArray[np.int64]
 
 def _too_large(number: str, path: Path, what: str) -> DataError:
     return DataError(f"{path}: {what} id {number} is above {LARGEST_ID}, the largest integer id")
+
+
+# ``.txt`` says little: `cerp.data.formats.recognising` looks at the content.
+FORMATS.add(
+    "lightgcn", FileFormat("the LightGCN format", read_lightgcn, options=frozenset({"ids"}))
+)

@@ -1,4 +1,9 @@
-"""The layout of delimited text: delimiter, header and columns, told from its first lines."""
+"""The layout of delimited text: delimiter, header and columns, told from its first lines.
+
+By hand, because DuckDB's ``sniff_csv`` (2.0) takes a file for something that it is not without
+saying so: ``::`` and blanks are no delimiters to it (one column), the first of nothing but
+text ids is a header, and where a later line has one column more, all lines above are skipped.
+"""
 
 from __future__ import annotations
 

@@ -61,6 +61,11 @@ def head(plain: Path, source: Path) -> str:
         raise not_utf8(source, start.count(b"\n", 0, error.start) + 1) from None
 
 
+def is_all_in_head(plain: Path) -> bool:
+    """Whether what `head` returns is the whole file."""
+    return plain.stat().st_size <= HEAD_BYTES
+
+
 def lines(plain: Path, source: Path) -> Iterator[str]:
     """The lines of a plain file, with an error that names the first that is not UTF-8."""
     with plain.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
