@@ -201,6 +201,7 @@ def test_seen_interactions_come_back_under_any_order(dense: np.ndarray, seed: in
     assert found.items.tolist() == seen.items.tolist()
 
 
+@pytest.mark.slow
 def test_an_interaction_of_gowalla_under_the_spectral_order_takes_1_25_bytes_at_most(shared_data):
     from cerp.assignment.ordering import order
     from cerp.data.datasets import load

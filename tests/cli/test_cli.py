@@ -270,6 +270,7 @@ def test_export_judges_every_precision_and_writes_the_one_asked_for(trained):
     assert cerp.load(folder / "model.cerp").model.facts["budget"] == "95%"
 
 
+@pytest.mark.slow
 def test_export_keeps_the_precision_and_the_size_of_a_run_under_a_limit(trained, tmp_path: Path):
     folder, _ = trained
     options = "--budget 2KB --backbone mf --dim 8 --epochs 1 --prune-epochs 1"

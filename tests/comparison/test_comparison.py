@@ -478,6 +478,7 @@ def test_the_live_table_has_the_mean_so_far_and_what_runs(tmp_path: Path):
 # The whole
 
 
+@pytest.mark.slow
 def test_compare_trains_writes_tables_and_does_nothing_twice(splits: Splits, tmp_path: Path):
     splits.save(tmp_path / "data")
     options = "--methods popularity,ud --budget 75% --backbone mf --dim 8 --epochs 1"

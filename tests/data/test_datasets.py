@@ -222,6 +222,7 @@ def test_data_lives_in_the_users_cache_unless_told_otherwise(monkeypatch, root):
     assert data_dir() == Path("/home/ann/.cache/cerp")
 
 
+@pytest.mark.slow
 def test_gowalla_is_the_split_of_the_paper(shared_data):
     shared_data("gowalla")
     splits = load("gowalla")

@@ -305,6 +305,7 @@ def test_leading_zeros_in_one_file_make_ids_strings_in_all(tmp_path: Path):
     assert splits.items.are_integers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gowalla", "ml-1m", "lastfm", "amazon-beauty"])
 def test_published_fingerprints_are_reproduced(shared_data, name):
     folder = shared_data(name)

@@ -110,6 +110,7 @@ def head_by_hand(labels: list[list[int]]) -> set[int]:
     return set(ranked[: math.ceil(len(counts) / 5)])
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(cases())
 def test_every_figure_equals_the_definitions_in_loops(case: tuple[Any, Any]) -> None:

@@ -176,6 +176,7 @@ def test_python_and_javascript_rank_alike_for_every_user(ranks_alike, backbone: 
     ranks_alike(encode(small_model(backbone), Encoding(values=values)))
 
 
+@pytest.mark.slow
 def test_a_real_graph_ranks_alike_for_every_user(blank: Page, shared_data):
     splits = Splits.load(shared_data("lastfm"))
     rng = np.random.default_rng(0)

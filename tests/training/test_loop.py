@@ -157,6 +157,7 @@ def test_broken_off_before_any_step_a_loop_resumes_to_the_same_end(tmp_path: Pat
         assert torch.equal(resumed.model.embedding.table(), undisturbed.model.embedding.table())
 
 
+@pytest.mark.slow
 def test_broken_off_before_any_step_pruning_resumes_to_the_same_snapshots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -313,6 +314,7 @@ def test_every_finished_model_keeps_to_its_budget(percent: int, mode: str):
     assert model.facts["nnz"] <= model.limit == 1600 * (100 - percent) // 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["scheduled", "free"])
 @pytest.mark.parametrize("optimizer", ["adam", "adamw"])
 def test_pruning_takes_the_wanted_epochs_at_any_batch_size_with_any_optimizer(
