@@ -359,13 +359,13 @@ def _coded(
         try:
             return Interactions.from_codes(user, item, users=users, items=items)
         except DataError:
-            raise _misfit(path, users, items) from None
+            raise _misfit_error(path, users, items) from None
     users, codes = Ids.in_native_order(np.concatenate([lines, user]))
     items, item_codes = Ids.in_native_order(item)
     return Interactions.from_codes(codes[len(lines) :], item_codes, users=users, items=items)
 
 
-def _misfit(path: Path, users: Ids, items: Ids) -> DataError:
+def _misfit_error(path: Path, users: Ids, items: Ids) -> DataError:
     """The error for a saved part that holds a code which none of the stored ids has."""
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
         for place, token in enumerate(line.split()):

@@ -93,7 +93,7 @@ class Origin:
         return f"{self.name}, {self.locate(row)}"
 
 
-def choose(
+def choose_columns(
     columns: Sequence[Column],
     wanted: Wanted,
     source: str,
@@ -123,7 +123,7 @@ def choose(
     return Roles(user, item, rating if wanted.min_rating is not None else None, time)
 
 
-def unreadable_rating(origin: Origin, row: int, value: object) -> DataError:
+def unreadable_rating_error(origin: Origin, row: int, value: object) -> DataError:
     """The error for a rating that min_rating cannot be compared with."""
     return DataError(f"{origin.at(row)}: the rating {value!r} is not a number")
 
@@ -133,7 +133,7 @@ def is_recognised(name: str, groups: Sequence[Collection[str]]) -> bool:
     return any(_plain(name) in names for names in groups)
 
 
-def choose_titles(columns: Sequence[Column], source: str) -> tuple[int, int]:
+def choose_title_columns(columns: Sequence[Column], source: str) -> tuple[int, int]:
     """The columns of item ids and titles: by recognised names, else the first two."""
     finder = _Finder(columns, source, None)
     item, title = finder.by_name("item", ITEM_NAMES), finder.by_name("title", TITLE_NAMES)

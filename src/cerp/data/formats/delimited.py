@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cerp.data.formats import text_files
 from cerp.data.formats.base import COLUMN_OPTIONS, FORMATS, LAYOUT_OPTIONS, FileFormat, SourceFile
-from cerp.data.formats.columns import Origin, Wanted, choose
+from cerp.data.formats.columns import Origin, Wanted, choose_columns
 from cerp.data.formats.duckdb_scan import Database, Scan, ScanError, read_scan
 from cerp.data.formats.sniffing import Layout, Record, records, sniff
 from cerp.data.formats.times import INSTANT_TEXT, SECONDS_TEXT, TEXT_READINGS, WHOLE_NUMBER_TEXT
@@ -34,7 +34,7 @@ class DelimitedFile:
     def read(self, wanted: Wanted) -> Interactions:
         """The interactions in it."""
         names = [f"column{k}" for k in range(len(self.layout.columns))]
-        roles = choose(
+        roles = choose_columns(
             self.layout.columns,
             wanted,
             str(self.source),

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cerp.data.formats.columns import Origin, Wanted, unreadable_rating
+from cerp.data.formats.columns import Origin, Wanted, unreadable_rating_error
 from cerp.data.formats.times import (
     KEEP_THE_UNIT,
     MILLISECONDS_RANGE,
     SECONDS_RANGE,
     TEXT_READINGS,
-    mixed_units,
-    unreadable_time,
+    mixed_units_error,
+    unreadable_time_error,
 )
 from cerp.data.formats.vocabulary import Vocabulary, native_order
 from cerp.data.interactions import Interactions
@@ -171,7 +171,7 @@ def _load(database: Database, scan: Scan, key: str, kept: str, origin: Origin) -
     ((value,),) = database.rows(
         f"select {scan.columns['time']} from {scan.table} limit 1 offset {row}", scan.given
     )
-    raise unreadable_time(origin, row, value)
+    raise unreadable_time_error(origin, row, value)
 
 
 def _refuse_mixed_units(database: Database, kept: str, origin: Origin) -> None:
@@ -185,7 +185,7 @@ def _refuse_mixed_units(database: Database, kept: str, origin: Origin) -> None:
         f"min(rowid) filter (time between {above} and {most}) from loaded where {kept}"
     )
     if seconds is not None and milliseconds is not None and not between:
-        raise mixed_units(origin, seconds, milliseconds)
+        raise mixed_units_error(origin, seconds, milliseconds)
 
 
 def _vocabulary(database: Database, side: str, kept: str) -> Vocabulary:
@@ -219,4 +219,4 @@ def _refuse_bad_ratings(database: Database, origin: Origin) -> None:
         "select rowid, rating::varchar from loaded "
         "where not coalesce(isfinite(try_cast(rating as double)), false) order by rowid limit 1"
     ):
-        raise unreadable_rating(origin, row, value)
+        raise unreadable_rating_error(origin, row, value)

@@ -8,9 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cerp.data.formats.columns import Column, Origin, Wanted, choose, unreadable_rating
+from cerp.data.formats.columns import (
+    Column,
+    Origin,
+    Wanted,
+    choose_columns,
+    unreadable_rating_error,
+)
 from cerp.data.formats.duckdb_scan import times_of_text
-from cerp.data.formats.times import KEEP_THE_UNIT, of_one_unit, unreadable_time
+from cerp.data.formats.times import KEEP_THE_UNIT, of_one_unit, unreadable_time_error
 from cerp.data.formats.vocabulary import encode, native_order
 from cerp.data.ids import Ids, Int32Array, Int64Array
 from cerp.data.interactions import Interactions
@@ -37,7 +43,7 @@ def read_frame(frame: Any, wanted: Wanted) -> Interactions:
     library = type(frame).__module__.partition(".")[0]
     origin = Origin(f"the {library} table")
     names: list[Column] = list(frame.column_names if library == "pyarrow" else frame.columns)
-    roles = choose(names, wanted, origin.name)
+    roles = choose_columns(names, wanted, origin.name)
     columns = {role: _column(frame, names[position]) for role, position in roles.present()}
     return read_columns(columns, wanted, origin)
 
@@ -70,7 +76,7 @@ def _ratings(values: Values, origin: Origin) -> npt.NDArray[np.float64]:
     bad = ~np.isfinite(ratings)
     if bad.any():
         row = int(np.argmax(bad))
-        raise unreadable_rating(origin, row, values[row])
+        raise unreadable_rating_error(origin, row, values[row])
     return ratings
 
 
@@ -82,15 +88,24 @@ def _number(value: Any) -> float:
 
 
 def _times(values: Values, rows: Int64Array, origin: Origin) -> Int64Array:
-    """Times as int64: what has a type goes by it, everything else is read as text."""
-    if values.dtype.kind == "M":
-        return values[rows].astype("datetime64[us]").astype(np.int64)
-    if values.dtype.kind == "i":
-        return of_one_unit(values[rows].astype(np.int64), rows, origin)
-    chosen = values[rows].tolist()
-    texts = [None if value is None else str(value) for value in chosen]
-    times, unread, reading = times_of_text(texts)
+    """Times as int64: dates and numbers go by their type, everything else is read as text."""
+    chosen = values[rows]
+    if chosen.dtype.kind == "M":
+        return chosen.astype("datetime64[us]").astype(np.int64)
+    if {type(value) for value in chosen.tolist()} <= {int, float}:
+        chosen = np.array(chosen.tolist())  # objects, or unsigned
+    if chosen.dtype.kind == "i":
+        return of_one_unit(chosen.astype(np.int64), rows, origin)
+    keeps_the_unit = False
+    if chosen.dtype.kind == "f":
+        seconds = chosen * 1e6
+        unread = ~(np.abs(seconds) < 2.0**63)
+        times = np.rint(np.where(unread, 0, seconds)).astype(np.int64)
+    else:
+        texts = [None if value is None else str(value) for value in chosen.tolist()]
+        times, unread, reading = times_of_text(texts)
+        keeps_the_unit = reading in KEEP_THE_UNIT
     if unread.any():
         row = int(unread.argmax())
-        raise unreadable_time(origin, int(rows[row]), chosen[row])
-    return of_one_unit(times, rows, origin) if reading in KEEP_THE_UNIT else times
+        raise unreadable_time_error(origin, int(rows[row]), values[rows].tolist()[row])
+    return of_one_unit(times, rows, origin) if keeps_the_unit else times

@@ -13,7 +13,7 @@ import numpy as np
 
 from cerp.data.formats import text_files
 from cerp.data.formats.base import FORMATS, FileFormat, SourceFile
-from cerp.data.formats.columns import Column, Origin, Wanted, choose
+from cerp.data.formats.columns import Column, Origin, Wanted, choose_columns
 from cerp.data.formats.frames import Values, read_columns
 from cerp.data.interactions import Interactions
 from cerp.errors import DataError
@@ -33,8 +33,8 @@ def read_json_lines(file: SourceFile, wanted: Wanted) -> Interactions:
         )
     )
     if not names:
-        raise text_files.empty(source)
-    roles = choose(names, wanted, str(source))
+        raise text_files.empty_error(source)
+    roles = choose_columns(names, wanted, str(source))
     columns: dict[str, list[Any]] = {role: [] for role, _ in roles.present()}
     wanted_names = [(columns[role], names[position]) for role, position in roles.present()]
     for _, record in _objects(plain, source):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from cerp.data.formats.base import FORMATS, FileFormat, SourceFile
 from cerp.data.formats.columns import Wanted
-from cerp.data.formats.text_files import comment, empty
+from cerp.data.formats.text_files import comment_error, empty_error
 from cerp.data.formats.vocabulary import LARGEST_ID
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
@@ -54,7 +54,7 @@ def parse(paths: Sequence[Path], *, may_be_empty: Collection[Path] = ()) -> list
     tables = [_rows(path) for path in paths]
     for path, rows in zip(paths, tables, strict=True):
         if not rows and path not in may_be_empty:
-            raise empty(path)
+            raise empty_error(path)
     lines = _id_columns([[row[0] for row in rows] for rows in tables], paths, "user")
     items = _id_columns(
         [[token for row in rows for token in row[1:]] for rows in tables], paths, "item"
@@ -81,7 +81,7 @@ def _rows(path: Path) -> list[list[str]]:
     rows = []
     for number, line in enumerate(text.splitlines(), start=1):
         if line.startswith("#"):
-            raise comment(path, number)
+            raise comment_error(path, number)
         if tokens := line.split():
             rows.append(tokens)
     return rows
@@ -108,15 +108,15 @@ def _integers(tokens: list[str], path: Path, what: str) -> npt.NDArray[np.int64]
     try:
         numbers = np.array(tokens, dtype=np.int64)
     except OverflowError:
-        raise _too_large(max(tokens, key=len), path, what) from None
+        raise _too_large_error(max(tokens, key=len), path, what) from None
     if numbers.size and numbers.max() > LARGEST_ID:
-        raise _too_large(str(numbers.max()), path, what)
+        raise _too_large_error(str(numbers.max()), path, what)
     if numbers.size and numbers.min() < 0:
         raise DataError(f"{path}: {what} id {numbers.min()} is negative; ids start at 0")
     return numbers
 
 
-def _too_large(number: str, path: Path, what: str) -> DataError:
+def _too_large_error(number: str, path: Path, what: str) -> DataError:
     return DataError(f"{path}: {what} id {number} is above {LARGEST_ID}, the largest integer id")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cerp.data.formats.base import FORMATS, FileFormat, SourceFile
-from cerp.data.formats.columns import Origin, Wanted, choose
+from cerp.data.formats.columns import Origin, Wanted, choose_columns
 from cerp.data.formats.duckdb_scan import Database, Scan, ScanError, read_scan
 from cerp.data.formats.times import INSTANT, SECONDS, TEXT_READINGS, WHOLE_NUMBER
 from cerp.data.interactions import Interactions
@@ -42,7 +42,7 @@ def read_parts(files: Sequence[Path], source: Path, wanted: Wanted) -> Interacti
         with Database() as database:
             described = database.rows(f"describe select * from {table}", given)
             names, types = [row[0] for row in described], [row[1] for row in described]
-            roles = choose(names, wanted, str(source))
+            roles = choose_columns(names, wanted, str(source))
             columns = {role: _quoted(names[position]) for role, position in roles.present()}
             for side, position in (("user", roles.user), ("item", roles.item)):
                 columns[side] += _id_cast(types[position], names[position], side, source)

@@ -7,7 +7,7 @@ from pathlib import Path
 from cerp.data.formats import text_files
 from cerp.data.formats.base import FORMATS, format_of_suffix
 from cerp.data.formats.columns import ITEM_NAMES, USER_NAMES, is_recognised
-from cerp.data.formats.sniffing import DELIMITERS, fit
+from cerp.data.formats.sniffing import DELIMITERS, regularity
 from cerp.errors import DataError
 
 
@@ -27,7 +27,7 @@ def format_of_name(path: Path) -> str | None:
 
 def format_of_text(head: str, path: Path) -> str:
     """Delimited or LightGCN, from the first lines of a ``.txt`` file."""
-    if any(fit(head, delimiter) == 1.0 for delimiter in DELIMITERS if delimiter != " "):
+    if any(regularity(head, delimiter) == 1.0 for delimiter in DELIMITERS if delimiter != " "):
         return "csv"
     rows = [line.split() for line in head.splitlines() if line.strip()]
     widths = {len(row) for row in rows}

@@ -48,11 +48,13 @@ def of_one_unit(
     milliseconds = (above <= times) & (times <= most)
     between = (below < times) & (times < above)
     if seconds.any() and milliseconds.any() and not between.any():
-        raise mixed_units(origin, int(rows[seconds.argmax()]), int(rows[milliseconds.argmax()]))
+        raise mixed_units_error(
+            origin, int(rows[seconds.argmax()]), int(rows[milliseconds.argmax()])
+        )
     return times
 
 
-def unreadable_time(origin: Origin, row: int, value: object) -> DataError:
+def unreadable_time_error(origin: Origin, row: int, value: object) -> DataError:
     """The error for a time that is missing or of another kind than the rest."""
     return DataError(
         f"{origin.at(row)}: the time {value!r} cannot be read; times are all whole numbers, all "
@@ -60,7 +62,7 @@ def unreadable_time(origin: Origin, row: int, value: object) -> DataError:
     )
 
 
-def mixed_units(origin: Origin, seconds: int, milliseconds: int) -> DataError:
+def mixed_units_error(origin: Origin, seconds: int, milliseconds: int) -> DataError:
     """The error for times in two units, with the first row of each."""
     return DataError(
         f"{origin.name}: the time in {origin.locate(seconds)} looks like seconds, that in "
