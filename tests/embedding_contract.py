@@ -180,7 +180,6 @@ class EmbeddingContract:
         torch.testing.assert_close(double.float(), single)
 
     @pytest.mark.gpu
-    @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
     def test_vectors_are_the_same_on_the_gpu(self):
         embedding = self.build()
         expected = embedding.table().detach().clone()

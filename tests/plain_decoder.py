@@ -161,4 +161,5 @@ def vectors(meta: Read, tensors: dict[str, np.ndarray], positions: list[int]) ->
         parts.append(weight[[row_of(own["index"], k, len(positions)) for k in positions]])
     if described["combine"] == "concat":
         return np.concatenate(parts, axis=1)
-    return sum(parts) if described["combine"] == "sum" else np.prod(parts, axis=0)
+    fold = np.sum if described["combine"] == "sum" else np.prod
+    return np.asarray(fold(parts, axis=0))

@@ -42,12 +42,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_python_blocks_run(path: Path, folder: Path):
     code = blocks(path, "python")
     exec(compile(code, path.name, "exec"), {"__name__": "__main__"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_console_lines_run(path: Path, folder: Path):
     for line in re.findall(r"^\$ cerp (.*)$", blocks(path, "console"), re.MULTILINE):

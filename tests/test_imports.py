@@ -67,6 +67,14 @@ def test_without_torch_the_extra_is_named(name: str):
     assert last.endswith("pip install 'cerp[train]'")
 
 
+POSIX_ONLY = {"fcntl", "grp", "pwd", "resource", "termios"}
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: path.name)
+def test_nothing_that_windows_lacks_is_imported_at_module_level(path: Path):
+    assert imports(path, only_on_import=True) & POSIX_ONLY == set()
+
+
 def test_evaluation_knows_scores_and_ids_but_no_models():
     allowed = {
         "cerp.data.ids",
@@ -82,7 +90,7 @@ def test_evaluation_knows_scores_and_ids_but_no_models():
 
 
 def test_data_knows_nothing_of_what_comes_after_it():
-    allowed = ("cerp.data", "cerp.errors", "cerp.files", "cerp.progress")
+    allowed = ("cerp.data", "cerp.errors", "cerp.files", "cerp.progress", "cerp.registry")
     for path in files_of("data"):
         ours = {name for name in imports(path, only_on_import=False) if name.startswith("cerp")}
         assert not {name for name in ours if not name.startswith(allowed)}, path

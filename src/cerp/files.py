@@ -15,8 +15,10 @@ from typing import Any
 
 from cerp.errors import ConfigError, OutputError
 
-FULL_OR_BROKEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""What stops writing in a place that was well chosen."""
+FULL_OR_BROKEN = tuple(
+    getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EIO") if hasattr(errno, name)
+)
+"""What stops writing in a place that was well chosen. Not every system has all of them."""
 ABANDONED_SECONDS = 3600
 """A scratch file to which nothing was written for so long has lost its writer."""
 

@@ -62,6 +62,10 @@ class Registry(Generic[_Part]):
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
 
+    def is_own(self, name: str) -> bool:
+        """Whether it was added here, and not by an entry point that was not asked for yet."""
+        return name in self._parts
+
     def __contains__(self, name: object) -> bool:
         return name in self._parts or name in self._places()
 

@@ -83,7 +83,9 @@ def test_a_rank_beyond_the_free_places_is_refused():
 @given(masks)
 def test_the_stored_cells_come_back(mask: np.ndarray):
     codec, coded = encode_positions(mask)
-    cells = decode_positions(TensorReader(coded), codec, *mask.shape, int(mask.sum()))
+    cells = decode_positions(
+        TensorReader(coded), codec, mask.shape[0], mask.shape[1], int(mask.sum())
+    )
     assert cells.tolist() == np.flatnonzero(mask).tolist()
 
 
@@ -200,6 +202,7 @@ def test_seen_interactions_come_back_under_any_order(dense: np.ndarray, seed: in
     assert found.items.tolist() == seen.items.tolist()
 
 
+@pytest.mark.slow
 def test_an_interaction_of_gowalla_under_the_spectral_order_takes_1_25_bytes_at_most(shared_data):
     from cerp.assignment.ordering import order
     from cerp.data.datasets import load

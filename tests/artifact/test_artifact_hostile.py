@@ -275,7 +275,24 @@ def test_ids_that_add_up_to_more_than_64_bits_are_refused():
         artifact.decode(forged)
 
 
-NASTY = (0, 1, -1, 2, 3, 7, 255, 256, 2**16, 2**20, 2**31 - 1, 2**31, 2**53, 2**63, 2**64, 10**30)
+NASTY: tuple[Any, ...] = (
+    0,
+    1,
+    -1,
+    2,
+    3,
+    7,
+    255,
+    256,
+    2**16,
+    2**20,
+    2**31 - 1,
+    2**31,
+    2**53,
+    2**63,
+    2**64,
+    10**30,
+)
 NASTY += (0.5, True, None, "", "int4", "gaps", "prefix", "dense", "lehmer", [], {}, [1, 2])
 
 

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cerp.assignment.hashing import Hash
-from cerp.choices import Hashing, smallest_bucket_count
+from cerp.assignment.hashing import Hash, smallest_bucket_count
+from cerp.choices import Hashing
 from cerp.errors import ConfigError
 
 GOWALLA = 70_839
@@ -100,4 +100,4 @@ def test_nothing_to_hash_is_refused(positions: int, buckets: int):
 
 def test_an_unknown_hash_is_refused_with_the_names():
     with pytest.raises(ConfigError, match="balanced, paper, quotient-remainder"):
-        Hash("double", 10, 5)  # type: ignore[arg-type]
+        Hash("double", 10, 5)

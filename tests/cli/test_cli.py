@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -252,7 +253,7 @@ def test_train_refuses_the_impossible(trained, options: list[str], message: str)
     assert "Traceback" not in result.stderr
 
 
-def export(folder: Path, *options: str) -> dict[str, object]:
+def export(folder: Path, *options: str) -> dict[str, Any]:
     arguments = ["-d", str(folder / "data"), "-o", str(folder / "model.cerp"), *options, "--json"]
     result = run("export", str(folder / "run"), *arguments)
     assert result.returncode == 0, result.stderr
@@ -271,6 +272,7 @@ def test_export_judges_every_precision_and_writes_the_one_asked_for(trained):
     assert cerp.load(folder / "model.cerp").model.facts["budget"] == "95%"
 
 
+@pytest.mark.slow
 def test_export_keeps_the_precision_and_the_size_of_a_run_under_a_limit(trained, tmp_path: Path):
     folder, _ = trained
     options = "--budget 2KB --backbone mf --dim 8 --epochs 1 --prune-epochs 1"

@@ -3,10 +3,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,6 +30,7 @@ from cerp.evaluation.baselines import Popularity
 from cerp.evaluation.evaluate import evaluate
 from cerp.evaluation.metrics import Metrics
 from cerp.methods import METHODS
+from cerp.runs.fit import fit_all
 
 TINY = {"dim": 8, "train": {"epochs": 1}, "prune": {"epochs": 1}, "ordering": "degree"}
 
@@ -166,7 +167,6 @@ def test_an_interrupted_job_goes_on_with_the_run_it_was_in(
             raise KeyboardInterrupt
         return fit_all(splits, config, options)
 
-    fit_all = worker.fit_all
     monkeypatch.setattr(worker, "fit_all", interrupted)
     with pytest.raises(KeyboardInterrupt):
         done(job, splits, tmp_path)
@@ -197,7 +197,7 @@ class Record:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, splits: Splits, monkeypatch) -> Iterator[Path]:
+def folder(tmp_path: Path, splits: Splits, monkeypatch) -> Path:
     """Of a comparison whose workers train nothing."""
     stand_in = [sys.executable, str(Path(__file__).with_name("comparison_worker.py"))]
     monkeypatch.setattr(running, "WORKER", stand_in)
@@ -269,7 +269,11 @@ def made_up(
 ) -> Result:
     """A result whose users have these NDCG@10 and half of them as Recall@10."""
     values = np.asarray(scores, dtype=np.float64)
-    facts = {"config": {"dim": 8, "seed": seed}, "fingerprint": "f" * 64, "version": "1"}
+    facts: dict[str, Any] = {
+        "config": {"dim": 8, "seed": seed},
+        "fingerprint": "f" * 64,
+        "version": "1",
+    }
     facts |= {"device": "cpu", "ndcg10": float(values.mean()), "recall10": values.mean() / 2}
     result = Result(method, budget and "mf", budget, seed, **{**facts, **more})
     per_user = {"ndcg@10": values, "recall@10": values / 2}
@@ -475,6 +479,7 @@ def test_the_live_table_has_the_mean_so_far_and_what_runs(tmp_path: Path):
 # The whole
 
 
+@pytest.mark.slow
 def test_compare_trains_writes_tables_and_does_nothing_twice(splits: Splits, tmp_path: Path):
     splits.save(tmp_path / "data")
     options = "--methods popularity,ud --budget 75% --backbone mf --dim 8 --epochs 1"

@@ -111,7 +111,7 @@ def test_who_finds_nothing_to_start_waits_for_what_runs_elsewhere(
     mine = tuning._Search(splits, QUESTION, tmp_path, 1, "cpu")
     theirs = mine.claim()
     other = tuning._Search(splits, QUESTION, tmp_path, 1, "cpu")
-    monkeypatch.setattr(tuning.time, "sleep", lambda _: mine.run(theirs))
+    monkeypatch.setattr("time.sleep", lambda _: mine.run(theirs))
     assert other.claim() is None
     assert len(other.best()["trials"]) == 1
 

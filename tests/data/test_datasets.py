@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from cerp.data.datasets import SOURCES, Source, available, data_dir, fetch, load
+from cerp.data.datasets import PUBLIC_DATA_SETS, PublicDataSet, available, data_dir, fetch, load
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, DataError, DownloadError
 from local_server import LocalServer, serving
 
 TRAIN, TEST = b"0 0 1 2\n1 1 2 3\n", b"0 3\n1 0\n"
-TINY = Source(
+TINY = PublicDataSet(
     train_url="",
     test_url="",
     users=2,
@@ -41,7 +41,7 @@ def server(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalServer]
     with serving(monkeypatch) as server:
         server.files = {"/train.txt": TRAIN, "/test.txt": TEST}
         urls = {"train_url": f"{server.url}/train.txt", "test_url": f"{server.url}/test.txt"}
-        monkeypatch.setitem(SOURCES, "tiny", replace(TINY, **urls))
+        monkeypatch.setitem(PUBLIC_DATA_SETS, "tiny", replace(TINY, **urls))
         yield server
 
 
@@ -70,7 +70,9 @@ def test_the_notes_of_a_download_let_its_folder_verify_itself(server):
 
 def test_an_unknown_fingerprint_is_noted_at_the_first_download(server, monkeypatch):
     monkeypatch.setitem(
-        SOURCES, "tiny", replace(SOURCES["tiny"], sha256={"test": TINY.sha256["test"]})
+        PUBLIC_DATA_SETS,
+        "tiny",
+        replace(PUBLIC_DATA_SETS["tiny"], sha256={"test": TINY.sha256["test"]}),
     )
     notes = json.loads((fetch("tiny") / "meta.json").read_text())
     assert notes["sha256"] == dict(TINY.sha256)
@@ -222,6 +224,7 @@ def test_data_lives_in_the_users_cache_unless_told_otherwise(monkeypatch, root):
     assert data_dir() == Path("/home/ann/.cache/cerp")
 
 
+@pytest.mark.slow
 def test_gowalla_is_the_split_of_the_paper(shared_data):
     shared_data("gowalla")
     splits = load("gowalla")

@@ -156,14 +156,20 @@ def test_one_user_or_one_item_is_not_usable(user, item):
 
 
 def test_repr_gives_the_sizes():
-    assert repr(Interactions.from_ids([1, 2], [3, 3])) == "Interactions(2 of 2 users and 1 items)"
+    data = Interactions.from_ids([1, 1, 2, 2], [3, 4, 3, 3], time=[0, 1, 2, 3])
+    assert repr(data).splitlines() == [
+        "Interactions: 3 of 2 users and 2 items, with times",
+        "  1.5 per user, 1.5 per item, 75.00% of all pairs; 1 repeated rows merged",
+    ]
 
 
 @pytest.mark.parametrize(
     ("ids", "given", "expected"),
     [([3, 7], "7", 7), ([3, 7], "x7", "x7"), ([3, 7], 7, 7), (["3", "7"], "7", "7")],
 )
-def test_text_becomes_an_integer_where_ids_are_integers(ids: list, given: str, expected: object):
+def test_text_becomes_an_integer_where_ids_are_integers(
+    ids: list[object], given: str, expected: object
+):
     assert Ids(ids).of_kind(given) == expected
 
 

@@ -64,7 +64,7 @@ def written(folder: Path, name: str, content: str | bytes) -> Path:
         ('user,item\n"1,5\n2,6\n', "after line 1: not delimited text .unexpected end of data"),
         ('user,item\n1,5\n"2,6\n', "after line 2: unexpected end of data"),
         ("user,item\n1,5\n2,6\r\n", r"line 3: ends in '\\r\\n', the lines before in '\\n'"),
-        (b"user,item\n1,5\n2,\xff\n", "line 3: not UTF-8 text; .*--encoding latin-1"),
+        (b"user,item\n1,5\n2,\xff\n", "line 3: not UTF-8 text; .*encoding=.latin-1."),
         (b"user,item\n" + b"1,5\n" * 20_000 + b"2,\xff\n", "line 20002: not UTF-8 text"),
         (b"\x7fELF\0\0\1,2", "binary data .* NUL bytes"),
         ("user,item" + "x" * 70_000 + "\n", "line 1 is longer than .* 65,536 bytes"),
@@ -85,9 +85,9 @@ def test_unusable_text_is_refused(tmp_path: Path, content: str | bytes, message:
         ({"rating": "stars"}, "rating='stars' is not a column"),
         ({"user": "item"}, "'item' cannot be both user and item"),
         ({"min_rating": 9}, "no interactions"),
-        ({"min_rating": float("nan")}, r"min_rating=nan \(--min-rating\) cannot be compared"),
+        ({"min_rating": float("nan")}, "min_rating=nan cannot be compared"),
         ({"k_core": 3}, "nothing is left"),
-        ({"format": "excel"}, "unknown format 'excel'; choose one of csv, recbole"),
+        ({"format": "excel"}, "unknown format 'excel'; choose one of csv, jsonl"),
         ({"delimiter": "x"}, "unknown delimiter 'x'"),
         ({"encoding": "klingon"}, "encoding='klingon' is not known"),
         ({"encoding": "hex"}, "encoding='hex' is not a text encoding"),
@@ -193,7 +193,7 @@ def test_seconds_and_milliseconds_in_one_column_are_refused(tmp_path: Path) -> N
     table = {"user": [1, 2, 3], "item": [5, 6, 7], "time": [1, 1_700_000_000, 1_700_000_000_000]}
     frame = pd.DataFrame(table)
     frame.to_csv(tmp_path / "a.csv", index=False)
-    message = "time in line 3 looks like seconds, that in line 4 like milliseconds; .*--no-time"
+    message = "time in line 3 looks like seconds, that in line 4 like milliseconds; .*time=False"
     with pytest.raises(DataError, match=message):
         read(tmp_path / "a.csv")
     for source in (frame, frame.astype({"time": object})):

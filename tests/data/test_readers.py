@@ -401,6 +401,7 @@ NASTY = st.text(
 ).filter(lambda text: text.strip(" \t"))
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     rows=st.lists(st.tuples(NASTY, NASTY), max_size=8),

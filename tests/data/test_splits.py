@@ -270,7 +270,7 @@ def test_without_a_validation_file_it_is_carved_from_training(tmp_path: Path):
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path):
-    with pytest.raises(DataError, match=r"missing: no such folder; .* 'cerp data split' writes"):
+    with pytest.raises(DataError, match=r"missing: no such folder; .* Splits.save writes"):
         Splits.load(tmp_path / "missing")
 
 
@@ -305,6 +305,7 @@ def test_leading_zeros_in_one_file_make_ids_strings_in_all(tmp_path: Path):
     assert splits.items.are_integers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gowalla", "ml-1m", "lastfm", "amazon-beauty"])
 def test_published_fingerprints_are_reproduced(shared_data, name):
     folder = shared_data(name)

@@ -77,6 +77,7 @@ def splits() -> Splits:
     return synthetic().split(seed=0)
 
 
+@pytest.mark.slow
 def test_similar_items_recommend_more_than_twice_as_well_as_popular_ones(splits):
     matrix = taken(splits)
     unit = matrix / np.sqrt(np.maximum(matrix.sum(axis=0), 1))

@@ -98,6 +98,7 @@ def test_the_window_must_be_positive() -> None:
         id_leak(split_of(*cliques(np.random.default_rng(0), count=2)), window=0)
 
 
+@pytest.mark.slow
 def test_the_items_of_lastfm_leak_and_its_users_do_not(
     shared_data: Callable[[str], Path],
 ) -> None:

@@ -15,7 +15,7 @@ from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError
 from cerp.models import backbones
 from cerp.models.backbones import MLP, LightGCN, MatrixFactorization
-from cerp.models.backbones import base as registry
+from cerp.models.backbones.base import BACKBONES
 from cerp.runs.fit import fit_all
 from cerp.runs.fitted_model import FittedModel
 from cerp.server.card import model_card
@@ -36,12 +36,12 @@ class Walk(LightGCN):
 class Sealed(MatrixFactorization):
     """Ends in something that no file can hold."""
 
-    head = None
+    head = None  # type: ignore[assignment]
 
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+    monkeypatch.setattr(BACKBONES, "_parts", dict(BACKBONES._parts))
     for made_up in (Pairs, Deep, Walk, Sealed):
         backbones.register(made_up.__name__.lower())(made_up)
 

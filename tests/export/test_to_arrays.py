@@ -51,7 +51,7 @@ def splits() -> Splits:
 
 
 def fitted(**changes: object) -> FittedModel:
-    return fit_all(splits(), replace(CONFIG, **changes), QUIET)[0]  # type: ignore[arg-type]
+    return fit_all(splits(), replace(CONFIG, **changes), QUIET)[0]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_dense_tables_that_do_not_fit_are_refused():
 @pytest.mark.parametrize("values", ["fp32", "int8"])
 def test_propagated_tables_rank_as_the_graph_does(values: str):
     model = fitted(backbone="lightgcn", budgets=("80%",))
-    data = model.file(Encoding(values=values), graph="tables")  # type: ignore[arg-type]
+    data = model.file(Encoding(values=values), graph="tables")
     users = np.arange(120, dtype=np.int32)
     expected = model.recommender.scorer().score_all(users).numpy()
     scores = scorer_of(model.recommender, decode(data)).score_all(users).numpy()
@@ -239,7 +239,7 @@ def test_a_finished_candidate_is_not_trained_again_after_an_interruption(
         stages.append(label)
         if len(stages) == 2:
             raise KeyboardInterrupt
-        return train(*arguments, label=label, **options)  # type: ignore[arg-type]
+        return train(*arguments, label=label, **options)
 
     monkeypatch.setattr("cerp.runs.pipeline.train", noted)
     config = replace(CONFIG, budgets=("1KB",))
@@ -249,7 +249,7 @@ def test_a_finished_candidate_is_not_trained_again_after_an_interruption(
     (model,) = fit_all(splits(), config, options)
     assert stages == [f"train 1KB {values}" for values in ("fp16", "int8", "int8", "int4")]
     assert model.metrics == fitted(budgets=("1KB",)).metrics
-    assert not list(options.folder.glob(".*.safetensors"))  # type: ignore[union-attr]
+    assert not list(options.folder.glob(".*.safetensors"))
 
 
 def test_a_refit_that_was_interrupted_keeps_what_selected_it(
@@ -261,7 +261,7 @@ def test_a_refit_that_was_interrupted_keeps_what_selected_it(
         stages.append(label)
         if stages.count("refit 80%") == 1:
             raise KeyboardInterrupt
-        return train(*arguments, label=label, **options)  # type: ignore[arg-type]
+        return train(*arguments, label=label, **options)
 
     monkeypatch.setattr("cerp.runs.pipeline.train", noted)
     config = replace(CONFIG, budgets=("80%",), refit="train+valid")
@@ -279,7 +279,7 @@ def test_equal_limits_are_trained_once_and_read_back_in_their_precision(
 
     def noted(*arguments: object, label: str, **options: object) -> StageResult:
         labels.append(label)
-        return train(*arguments, label=label, **options)  # type: ignore[arg-type]
+        return train(*arguments, label=label, **options)
 
     monkeypatch.setattr("cerp.runs.pipeline.train", noted)
     # 80% of 3,200 values: both precisions have room for all 640 of them.

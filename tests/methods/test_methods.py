@@ -127,6 +127,7 @@ class Stop(Exception):
     """Thrown where a run is to break off."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options", "steps"),
     # Three steps an epoch and two epochs a stage, of which AutoEmb has one. A budget that is not

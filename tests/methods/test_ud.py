@@ -79,7 +79,7 @@ def test_backbones_see_the_short_vectors_and_keep_their_own_widths():
     tower, graph = recommender(table, "mlp"), recommender(table, "lightgcn")
     shapes = [tuple(entry.shape) for entry in tower.backbone.parameters() if entry.dim() == 2]
     assert shapes == [(8, 2 * 3), (4, 8), (2, 4), (1, 2)]
-    assert graph.scorer().item_vectors.shape == (14, 3)
+    assert vars(graph.scorer())["item_vectors"].shape == (14, 3)
     assert torch.isfinite(graph(BATCH).scores).all()
 
 

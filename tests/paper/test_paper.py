@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -52,10 +53,12 @@ def result(label: str = "cerp-a", seed: int = 0, ndcg10: float = 0.1, **values: 
     counts = {"limit": 100, "nnz": 100, "paper_count": 100, "stored_count": 100}
     figures = {**counts, "sparsity": 0.99, "avg_dim": 2.0}
     found = {"backbone": "lightgcn", "budget": "99%", "recall10": ndcg10 / 2, **figures, **values}
-    return Result(label, seed=seed, ndcg10=ndcg10, **shared, **found)  # type: ignore[arg-type]
+    return Result(label, seed=seed, ndcg10=ndcg10, **shared, **found)
 
 
-def searched(*, epoch: float = 15.0, reached: bool = True, sparsity: float = 0.99) -> dict:
+def searched(
+    *, epoch: float = 15.0, reached: bool = True, sparsity: float = 0.99
+) -> dict[str, Any]:
     return {"epoch": epoch, "reached": reached, "reached_sparsity": sparsity}
 
 
@@ -442,7 +445,7 @@ class Paper:
         command = ["paper", f"{self.folder}/{name}.toml", "--data", f"{self.folder}/tiny"]
         return CliRunner().invoke(app, [*command, *places, *options], catch_exceptions=False)
 
-    def rows(self, name: str) -> list[dict]:
+    def rows(self, name: str) -> list[dict[str, Any]]:
         return json.loads((self.out / f"{name}.json").read_text())
 
 

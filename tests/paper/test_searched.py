@@ -5,6 +5,7 @@ from dataclasses import replace
 from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ RESULTS = Path(__file__).parents[2] / "results"
 SLOW, FAST = {"train.learning_rate": 1e-3}, {"train.learning_rate": 1e-2}
 
 
-def search(slow: float | None, fast: float | None, budget: str = "99%") -> dict:
+def search(slow: float | None, fast: float | None, budget: str = "99%") -> dict[str, Any]:
     trials = [
         {"settings": SLOW, "valid_ndcg@10": slow},
         {"settings": FAST, "valid_ndcg@10": fast},
@@ -39,7 +40,9 @@ def test_a_trial_that_diverged_counts_as_nothing():
 
 
 @pytest.mark.parametrize(("slow", "used"), [(0.095, SLOW), (0.094, FAST)])
-def test_settings_of_the_first_budget_serve_where_they_reach_95_percent(slow: float, used: dict):
+def test_settings_of_the_first_budget_serve_where_they_reach_95_percent(
+    slow: float, used: dict[str, Any]
+):
     found = best_by_budget([search(0.02, 0.01), search(slow, 0.1, budget="90%")])
     assert found["99%"] == SLOW
     assert found["90%"] == used
@@ -61,7 +64,7 @@ def test_the_nearest_budget_that_was_searched_gives_the_settings(budget: str, ra
     assert searched_settings("gowalla", "ud", "mlp", budget) == {"train": {"learning_rate": rate}}
 
 
-def planned(dataset: str, backbone: str, *, is_searched: bool = True) -> list[tuple]:
+def planned(dataset: str, backbone: str, *, is_searched: bool = True) -> list[tuple[Any, ...]]:
     """Rates and the budgets they are for."""
     budgets, runs = ("90%", "95%", "99%"), (Run("ud"),)
     recipe = Recipe("made-up", "Made up", "methods", "", budgets, (backbone,), runs)
@@ -89,7 +92,7 @@ def test_a_run_may_have_fewer_budgets_than_its_recipe():
 def test_settings_in_use_are_the_best_that_were_measured():
     figures = json.loads((RESULTS / "gowalla" / "search.json").read_text())
 
-    def asked(entry: dict) -> tuple[str, str]:
+    def asked(entry: dict[str, Any]) -> tuple[str, str]:
         return entry["method"], entry["backbone"]
 
     measured = {

@@ -53,4 +53,4 @@ def test_flat_epochs_before_the_thresholds_arrive_do_not_count():
 
 def test_an_unknown_stall_action_is_refused():
     with pytest.raises(ConfigError, match="project, stop, report"):
-        StallDetector(10, "panic")  # type: ignore[arg-type]
+        StallDetector(10, "panic")

@@ -45,4 +45,4 @@ def test_a_normal_start_has_the_tails_of_a_normal():
 
 def test_an_unknown_start_is_refused_with_the_names():
     with pytest.raises(ConfigError, match="ones, uniform, normal, long-tail, xavier-uniform"):
-        start("zeros")  # type: ignore[arg-type]
+        start("zeros")

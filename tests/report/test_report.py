@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import sync_playwright
 from typer.testing import CliRunner
 
 import cerp.report
@@ -39,6 +37,9 @@ from cerp.report.runs import read_runs
 from cerp.report.sentences import what_is_not_shown, what_is_shown
 from cerp.report.sizes import stacked_bar
 from small_models import DIM, NUM_ITEMS, NUM_USERS, small_model
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 FINGERPRINT = "5eed" * 16
 SPLITS = synthetic(120, 80, 1500).split(seed=0)
@@ -75,9 +76,13 @@ def page_of(*folders: Path, title: str = "Title") -> str:
 
 def text_of(html: str) -> str:
     """What a reader sees, in one line."""
-    parser = HTMLParser(convert_charrefs=True)
     words: list[str] = []
-    parser.handle_data = words.append  # type: ignore[method-assign]
+
+    class Reader(HTMLParser):
+        def handle_data(self, data: str) -> None:
+            words.append(data)
+
+    parser = Reader(convert_charrefs=True)
     parser.feed(re.sub(r"<style>.*?</style>", "", html, flags=re.DOTALL))
     return " ".join(" ".join(words).split())
 
@@ -435,9 +440,12 @@ def test_the_command_trains_the_very_configuration(
 ):
     SPLITS.save(tmp_path / "data")
     asked: list[Config] = []
-    monkeypatch.setattr(
-        cerp.runs.fit, "fit_all", lambda splits, config, options: asked.append(config) or []
-    )
+
+    def fit_all(splits: object, config: Config, options: object) -> list[object]:
+        asked.append(config)
+        return []
+
+    monkeypatch.setattr(cerp.runs.fit, "fit_all", fit_all)
     command = train_command(config, str(tmp_path / "data"), "run")
     assert command is not None
     CliRunner().invoke(app, shlex.split(command)[1:])
@@ -465,22 +473,16 @@ def test_the_command_writes_the_page_and_says_what_is_in_it(trained: list[Path],
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["out.html"]
 
 
-def test_a_phone_needs_no_sideways_scrolling(trained: list[Path], tmp_path: Path):
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("the report is looked at in Chromium: apt-get install chromium")
+def test_a_phone_needs_no_sideways_scrolling(trained: list[Path], tmp_path: Path, browser: Browser):
     (tmp_path / "report.html").write_text(page_of(*trained, title="long" * 40), encoding="utf-8")
-    with sync_playwright() as playwright:
-        # CI runs as root.
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        phone = browser.new_page(viewport={"width": 390, "height": 800})
-        phone.goto((tmp_path / "report.html").as_uri())
-        width = phone.evaluate("document.documentElement.scrollWidth")
-        hidden = phone.locator("svg").evaluate_all(
-            "all => all.filter((svg) => !svg.getBoundingClientRect().height).length"
-        )
-        cut = phone.locator(".row-labels li").evaluate_all(
-            "all => all.filter((label) => label.scrollWidth > label.clientWidth).length"
-        )
-        browser.close()
+    phone = browser.new_page(viewport={"width": 390, "height": 800})
+    phone.goto((tmp_path / "report.html").as_uri())
+    width = phone.evaluate("document.documentElement.scrollWidth")
+    hidden = phone.locator("svg").evaluate_all(
+        "all => all.filter((svg) => !svg.getBoundingClientRect().height).length"
+    )
+    cut = phone.locator(".row-labels li").evaluate_all(
+        "all => all.filter((label) => label.scrollWidth > label.clientWidth).length"
+    )
+    phone.close()
     assert (width, hidden, cut) == (390, 0, 0)

@@ -23,7 +23,7 @@ def splits() -> Splits:
 
 
 def quick(**given: object) -> cerp.FittedModel:
-    return cerp.fit(splits(), **{"backbone": "mf", "verbose": False, **QUICK, **given})  # type: ignore[arg-type]
+    return cerp.fit(splits(), **{"backbone": "mf", "verbose": False, **QUICK, **given})
 
 
 def test_settings_change_the_preset_of_the_method_and_leave_the_rest_of_it():

@@ -37,7 +37,7 @@ def splits(seed: int = 0) -> Splits:
 
 
 def trained(folder: Path, **changes: object) -> Path:
-    config = replace(CONFIG, **changes)  # type: ignore[arg-type]
+    config = replace(CONFIG, **changes)
     fit_all(splits(), config, RunOptions(folder=folder, quiet=True))
     return folder
 

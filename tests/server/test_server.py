@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -163,7 +164,9 @@ def test_an_unknown_id_is_not_found_and_named(client: TestClient, path: str, mes
         ({"users": [100], "excluded": [1]}, "excluded: Extra inputs are not permitted"),
     ],
 )
-def test_a_request_out_of_bounds_is_refused_by_name(client: TestClient, body: dict, message: str):
+def test_a_request_out_of_bounds_is_refused_by_name(
+    client: TestClient, body: dict[str, Any], message: str
+):
     answer = client.post("/recommend", json=body)
     assert answer.status_code == 422
     assert message in answer.json()["error"]
@@ -185,7 +188,7 @@ def test_a_request_out_of_bounds_is_refused_by_name(client: TestClient, body: di
     ],
 )
 def test_a_body_that_is_not_json_is_refused_with_what_to_send(
-    client: TestClient, sent: dict, message: str
+    client: TestClient, sent: dict[str, Any], message: str
 ):
     answer = client.post("/recommend", **sent)
     assert answer.status_code == 422
@@ -215,7 +218,7 @@ def test_a_file_without_history_says_how_to_ask(client: TestClient):
 
 def test_a_bug_leaks_nothing(runtime: Runtime):
     class Broken(Runtime):
-        def recommend(self, *_: object, **__: object) -> list:
+        def recommend(self, *_: object, **__: object) -> list[Any]:
             raise ZeroDivisionError("secret")
 
     app = create_app(Broken(runtime.model), encode(runtime.model, Encoding()))
@@ -293,11 +296,11 @@ class Watched(Runtime):
 
     on_loop: bool
 
-    def recommend(self, *given: object, **options: object) -> list:
+    def recommend(self, *given: object, **options: object) -> list[Any]:
         self.on_loop = is_on_event_loop()
         return super().recommend(*given, **options)
 
-    def similar_items(self, *given: object) -> list:
+    def similar_items(self, *given: object) -> list[Any]:
         self.on_loop = is_on_event_loop()
         return super().similar_items(*given)
 
@@ -346,7 +349,7 @@ def test_a_request_in_flight_is_finished_before_the_server_stops(tmp_path: Path,
     command = [sys.executable, "-c", SLOW, str(path)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
-        port = int(re.search(r":(\d+)", server.stderr.readline()).group(1))  # type: ignore[union-attr]
+        port = int(re.search(r":(\d+)", server.stderr.readline()).group(1))
         with socket.create_connection(("127.0.0.1", port)) as connection:
             connection.sendall(b"GET /recommend?user=100 HTTP/1.1\r\nHost: x\r\n\r\n")
             assert server.stderr.readline() == "asked\n"
@@ -367,7 +370,7 @@ def test_a_served_model_does_not_change_with_its_file(
             answers.append(client.get("/recommend?user=104").json()["items"])
             assert client.get("/model.cerp").content == file
 
-    path, model, answers = tmp_path / "model.cerp", small_model("propagated"), []
+    path, model, answers = tmp_path / "model.cerp", small_model("propagated"), list[Any]()
     file = encode(model, Encoding())
     path.write_bytes(file)
     monkeypatch.setattr("uvicorn.Server.run", overwrite_and_ask)

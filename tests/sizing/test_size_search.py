@@ -14,14 +14,15 @@ from hypothesis import strategies as st
 from cerp import methods
 from cerp.artifact import Encoding, table_bytes
 from cerp.assignment.ordering import order
+from cerp.choices import ValuePrecision
 from cerp.config import Config, RunOptions
 from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError
-from cerp.export.size_limit import stored_mask
+from cerp.export.size_limit import BITS, stored_mask
 from cerp.export.to_arrays import composed
 from cerp.methods.base import Context, Method
 from cerp.sizing.precision_plan import precision_plan
-from cerp.sizing.size_search import BITS, CLOSE_ENOUGH, SizeSearch
+from cerp.sizing.size_search import CLOSE_ENOUGH, SizeSearch
 
 SPLITS = synthetic(120, 80, 1500).split(seed=0)
 POSITIONS = order(SPLITS.train, "degree")
@@ -31,21 +32,23 @@ SHIPPED = ("cerp", "hash", "magnitude", "pep", "qr", "ud")
 
 def case(name: str, **changes: object) -> tuple[Method, Context]:
     method = methods.method(name)
-    config = replace(Config(backbone="mf", dim=16, method=name), **changes)  # type: ignore[arg-type]
+    config = replace(Config(backbone="mf", dim=16, method=name), **changes)
     positions = POSITIONS if method.is_ordered else None
     return method, Context(SPLITS, config, RunOptions(quiet=True), (), positions)
 
 
-def bytes_of(method: Method, context: Context, values: str, loosest: int, limit: int) -> int:
+def bytes_of(
+    method: Method, context: Context, values: ValuePrecision, loosest: int, limit: int
+) -> int:
     made = method.placeholder(context.with_limits(max(limit, loosest)), limit)
-    tables = sum(table_bytes(stored_mask(table))[values] for table in composed(made).tables)  # type: ignore[index]
+    tables = sum(table_bytes(stored_mask(table))[values] for table in composed(made).tables)
     # The order of 200 entities: 200 - 2^p ranks reach plane p, in all 1,345 bits.
     return tables + (0 if context.positions is None else 169)
 
 
 def bisected(taken: Callable[[int], int], smallest: int, size: int, values: str) -> int:
     """Every step built and measured."""
-    low, high = smallest, min(8 * size // BITS[values], FULL) + 1  # type: ignore[index]
+    low, high = smallest, min(8 * size // BITS[values], FULL) + 1
     while high - low > max(1, CLOSE_ENOUGH * low):
         middle = (low + high) // 2
         low, high = (middle, high) if taken(middle) <= size else (low, middle)
@@ -72,7 +75,7 @@ def test_the_largest_limit_is_where_bisection_ends(name: str, values: str):
     for size in (1300, 1700, 2500):
         for loosest in (0, 1500):
             taken = partial(bytes_of, method, context, values, loosest)
-            found = search.largest_limit(size, values, loosest=loosest)  # type: ignore[arg-type]
+            found = search.largest_limit(size, values, loosest=loosest)
             assert found == bisected(taken, search.smallest, size, values)
 
 

@@ -17,8 +17,6 @@ from cerp.training.objective import Objective
 from cerp.training.optimizers import adam
 from cerp.training.sampling import Sampler
 
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-
 
 class Halving(StageHooks):
     """A new objective in every epoch, so that each is recorded anew."""
@@ -46,7 +44,6 @@ def trained(backbone: str, *, is_pruning: bool, is_captured: bool, device: str) 
 
 
 @pytest.mark.gpu
-@needs_gpu
 @pytest.mark.parametrize("is_pruning", [False, True])
 @pytest.mark.parametrize("backbone", ["mf", "mlp", "lightgcn"])
 def test_recorded_steps_learn_what_plain_steps_learn(backbone: str, is_pruning: bool):

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 from test_resume import SCRIPT, weights
 
@@ -15,6 +16,7 @@ def start(folder: Path, processes: int) -> None:
     )
 
 
+@pytest.mark.slow
 def test_two_processes_with_half_the_batch_each_end_where_one_ends(tmp_path: Path):
     start(tmp_path / "one", 1)
     start(tmp_path / "two", 2)

@@ -53,7 +53,7 @@ def loop_over(model: Recommender, **options: object) -> Loop:
     sampler = Sampler(tiny(), batch_size=2)
     optimizer = torch.optim.SGD(model.parameters(), lr=torch.tensor(0.1))
     defaults: dict[str, object] = {"epochs": 2, "hooks": StageHooks(), "label": "t", "quiet": True}
-    return Loop(model, sampler, [optimizer], **(defaults | options))  # type: ignore[arg-type]
+    return Loop(model, sampler, [optimizer], **(defaults | options))
 
 
 def test_one_step_is_the_hand_computed_one():
@@ -157,6 +157,7 @@ def test_broken_off_before_any_step_a_loop_resumes_to_the_same_end(tmp_path: Pat
         assert torch.equal(resumed.model.embedding.table(), undisturbed.model.embedding.table())
 
 
+@pytest.mark.slow
 def test_broken_off_before_any_step_pruning_resumes_to_the_same_snapshots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -295,6 +296,7 @@ def test_every_finished_model_keeps_to_its_budget(percent: int, mode: str):
     assert model.facts.nnz <= model.limit == 1600 * (100 - percent) // 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["scheduled", "free"])
 @pytest.mark.parametrize("optimizer", ["adam", "adamw"])
 def test_pruning_takes_the_wanted_epochs_at_any_batch_size_with_any_optimizer(
@@ -438,7 +440,7 @@ def test_a_user_without_positives_and_an_unseen_item_are_fine():
 )
 def test_impossible_wishes_are_refused(change: dict[str, object], message: str):
     with pytest.raises(ConfigError, match=message):
-        fit_all(small_splits(), replace(CONFIG, **change), QUIET)  # type: ignore[arg-type]
+        fit_all(small_splits(), replace(CONFIG, **change), QUIET)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from torch import Tensor
 from cerp.config import Config, PruneConfig, RunOptions, TrainConfig
 from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError
-from cerp.methods import Context, method
+from cerp.methods import method
+from cerp.methods.base import Context
 from cerp.models import backbones
 from cerp.models.backbones import BatchOutput, BatchVectors
 from cerp.models.batch import Batch

@@ -55,6 +55,7 @@ def run_until(folder: Path, done: str, extra_seconds: float) -> None:
     process.wait()
 
 
+@pytest.mark.slow
 def test_killed_in_each_stage_it_ends_with_the_same_bits(undisturbed: Path, tmp_path: Path):
     run_until(tmp_path, "checkpoint.safetensors", 0.05)
     assert not (tmp_path / "metrics.json").exists()
@@ -70,6 +71,7 @@ def test_killed_in_each_stage_it_ends_with_the_same_bits(undisturbed: Path, tmp_
     ]
 
 
+@pytest.mark.slow
 def test_interrupted_with_ctrl_c_it_saves_and_goes_on_to_the_same_bits(
     undisturbed: Path, tmp_path: Path
 ):

@@ -121,7 +121,6 @@ def test_an_empty_batch_size_is_refused():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_the_gpu_negatives_are_not_positives_either():
     sampler = Sampler(SMALL, batch_size=6, negatives=50, device="cuda")
     batch = sampler.batch(0, 0)
@@ -142,7 +141,7 @@ def test_batches_of_a_part_have_its_positives_and_negatives_that_are_new_to_the_
     if not {user for user, _ in part} & left:
         return
     sampler = Sampler(whole, positives=interactions(part, 4, 6), batch_size=3)
-    drawn = []
+    drawn: list[tuple[int, int]] = []
     for batch in sampler:
         drawn += zip(batch.users.tolist(), batch.positives.tolist(), strict=True)
         for user, items in zip(batch.users.tolist(), batch.negatives.tolist(), strict=True):

@@ -24,6 +24,8 @@ WEIGHT_BITS = 14
 53 of float64 (and two bits for rows that grow larger than the vectors)."""
 CHUNK_BYTES = 16 * 2**20
 """Of scores that are computed together: they stay in cache."""
+STRETCH = 1 << 11
+"""Points that are widened to float64 together, likewise."""
 
 
 def grid_step(largest: float, bits: int) -> float:
@@ -70,20 +72,29 @@ def nearest_rows(points: Tensor, book: Tensor) -> Tensor:
     return chosen
 
 
-def squared_distances(points: Tensor, rows: Tensor) -> Tensor:
-    """``‖x_k - r_k‖²`` in float64, some at a time."""
+def squared_lengths(points: Tensor) -> Tensor:
+    """``‖x_k‖²`` in float64."""
     found = torch.empty(len(points), dtype=torch.float64, device=points.device)
-    for start in range(0, len(points), 1 << 14):
-        part = slice(start, start + (1 << 14))
-        found[part] = (points[part] - rows[part]).double().square().sum(dim=1)
+    for start in range(0, len(points), STRETCH):
+        part = slice(start, start + STRETCH)
+        found[part] = points[part].double().square_().sum(dim=1)
+    return found
+
+
+def squared_distances(points: Tensor, book: Tensor, codes: Tensor) -> Tensor:
+    """``‖x_k - C[c_k]‖²`` in float64."""
+    found = torch.empty(len(points), dtype=torch.float64, device=points.device)
+    for start in range(0, len(points), STRETCH):
+        part = slice(start, start + STRETCH)
+        found[part] = squared_lengths(points[part] - book[codes[part]])
     return found
 
 
 def row_sums(points: Tensor, weights: Tensor, codes: Tensor, rows: int) -> Tensor:
     """``Σ_{k: c_k = r} w_k (x_k, 1)`` for each row r, float64: (rows, dim + 1)."""
     sums = torch.zeros((rows, points.shape[1] + 1), dtype=torch.float64, device=points.device)
-    for start in range(0, len(points), 1 << 14):
-        part = slice(start, start + (1 << 14))
+    for start in range(0, len(points), STRETCH):
+        part = slice(start, start + STRETCH)
         weighted = points[part].double() * weights[part, None]
         sums[:, :-1].index_add_(0, codes[part], weighted)
     sums[:, -1].index_add_(0, codes, weights)
@@ -117,8 +128,9 @@ def weighted_seeds(
     points come early, as in k-means++, at the cost of one search through the finished book. Fewer
     where fewer distinct points are left.
     """
-    distance = points.double().square().sum(dim=1)
+    distance = squared_lengths(points)
     drawn = points.new_zeros((0, points.shape[1]))
+    draws = min(draws, rows)
     for turn in range(draws):
         wanted = rows * (turn + 1) // draws - len(drawn)
         chance = (distance * weights).cpu().numpy()
@@ -130,6 +142,6 @@ def weighted_seeds(
         if not len(batch):
             break
         drawn = torch.cat([drawn, batch])
-        nearest = squared_distances(points, batch[nearest_rows(points, batch)])
+        nearest = squared_distances(points, batch, nearest_rows(points, batch))
         distance = torch.minimum(distance, nearest)
     return drawn

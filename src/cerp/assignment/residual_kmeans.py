@@ -28,6 +28,7 @@ from cerp.assignment.nearest_rows import (
     on_grid,
     row_sums,
     squared_distances,
+    squared_lengths,
     weighted_seeds,
 )
 from cerp.data.ids import Int64Array
@@ -37,7 +38,7 @@ from cerp.progress import Bar
 
 DEFAULT_MEMORY = 2**30
 ITERATIONS, ROUNDS = 25, 3
-SEED_DRAWS = 8
+SEED_DRAWS = 4
 FITTING_COPIES = 3
 """Times that the vectors are held while books are fitted: their own, what is left over, spare."""
 STRETCH = 1 << 15
@@ -216,7 +217,9 @@ def graph_codes(
 class _Fit:
     """Points, the books they are fitted with so far, and what these leave over of each point."""
 
-    def __init__(self, points: Tensor, weights: Tensor, rows: int, step: float, ticks: _Ticks):
+    def __init__(
+        self, points: Tensor, weights: Tensor, rows: int, step: float, ticks: _Ticks
+    ) -> None:
         self.left_over = points
         self.weights = weights
         self.rows = rows
@@ -287,7 +290,7 @@ class _Fit:
         empty = (members == 0).nonzero()[:, 0].tolist()
         if not empty:
             return codes
-        badness = squared_distances(points, book[codes]) * self.weights
+        badness = squared_distances(points, book, codes) * self.weights
         worst = torch.sort(badness, descending=True, stable=True).indices[: 4 * len(empty)]
         codes, remaining = codes.clone(), members.tolist()
         for point in worst[badness[worst] > 0].tolist():
@@ -357,7 +360,7 @@ def _checked_weights(
     step = grid_step(float(weights.max(initial=0)), WEIGHT_BITS)
     rounded = np.round(weights / step)
     rounded[(rounded == 0) & (weights > 0)] = 1
-    return rounded * step  # type: ignore[no-any-return]
+    return rounded * step
 
 
 def _largest(points: Tensor) -> float:
@@ -391,8 +394,4 @@ def _add(points: Tensor, book: Tensor, codes: Tensor, *, sign: int) -> None:
 
 def _energy(points: Tensor, weights: Tensor) -> float:
     """``Σ_k w_k ‖x_k‖²``"""
-    total = 0.0
-    for start in range(0, len(points), STRETCH):
-        part = slice(start, start + STRETCH)
-        total += float((points[part].double().square().sum(dim=1) * weights[part]).sum())
-    return total
+    return float((squared_lengths(points) * weights).sum())

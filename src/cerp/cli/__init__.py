@@ -27,6 +27,7 @@ from cerp.cli import (
     train,
     tune,
 )
+from cerp.cli.words import for_the_command_line
 from cerp.errors import CerpError
 
 INTERRUPTED = 130
@@ -87,7 +88,7 @@ def main() -> None:
     try:
         app()
     except CerpError as error:
-        _fail(error, str(error), error.exit_code)
+        _fail(error, for_the_command_line(str(error)), error.exit_code)
     except SystemExit as ended:
         if ended.code == INTERRUPTED:  # typer's way to pass on Ctrl-C, without a word
             typer.echo("interrupted", err=True)

@@ -13,8 +13,8 @@ from cerp.budget import Budget
 from cerp.cli.output import print_note
 from cerp.config import check_seed
 from cerp.data.datasets import load
+from cerp.data.formats.base import FORMATS
 from cerp.data.protocols import Protocol
-from cerp.data.readers import Format
 from cerp.data.splits import Splits
 from cerp.errors import MissingExtra
 
@@ -53,7 +53,8 @@ def load_splits(
         typer.Option(help="Keep only users and items with this many interactions each."),
     ] = None,
     format: Annotated[  # noqa: A002 - becomes --format
-        Format | None, typer.Option(help="Of a file whose name does not tell.")
+        str | None,
+        typer.Option(metavar="|".join(FORMATS.names()), help="Of a file whose name does not tell."),
     ] = None,
     delimiter: Annotated[
         str | None, typer.Option(help="What separates the columns of a text file.")

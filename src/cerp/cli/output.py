@@ -9,6 +9,11 @@ from typing import Any
 
 import typer
 
+from cerp.cli.words import for_the_command_line
+
+FROM_THE_LIBRARY = ("note", "warning", "no file")
+"""Labels of notes whose text the library wrote; others name files, which stay as they are."""
+
 
 def print_json(result: dict[str, Any]) -> None:
     """One JSON object on standard output, floats in full precision."""
@@ -31,6 +36,8 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None
 
 def print_note(label: str, text: str) -> None:
     """A paragraph for the eye, wrapped, on standard error."""
+    if label in FROM_THE_LIBRARY:
+        text = for_the_command_line(text)
     paragraph = textwrap.fill(f"{label}: {text}", width=96, subsequent_indent="  ")
     typer.echo(f"\n{paragraph}", err=True)
 

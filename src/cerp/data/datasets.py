@@ -2,7 +2,7 @@
 
 A name is one of
 - ``synthetic``: generated on the spot;
-- a public data set of `SOURCES`: downloaded on first use and verified on every use;
+- a public data set of `PUBLIC_DATA_SETS`: downloaded on first use and verified on every use;
 - a folder in the data directory (``$CERP_DATA_DIR``, or the user's cache).
 """
 
@@ -18,17 +18,18 @@ from pathlib import Path
 from typing import Any
 
 from cerp.data.download import download
-from cerp.data.readers import SUFFIXES, read
+from cerp.data.formats.base import format_of_suffix
+from cerp.data.readers import read
 from cerp.data.splits import PARTS, Splits
 from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError, DataError, DownloadError
 
 SPLIT_FILES = ("train.txt", "test.txt")
-SPLIT = "is split already"
+ALREADY_SPLIT = "is split already"
 
 
 @dataclass(frozen=True)
-class Source:
+class PublicDataSet:
     """Where the train.txt and test.txt of a public data set are, and what they must hold."""
 
     train_url: str
@@ -72,8 +73,8 @@ _YELP2020 = (
     "316844b760899c9ccec4a0ab06a06fe2cf042bb4/data/yelp2020"
 )
 
-SOURCES: dict[str, Source] = {
-    "gowalla": Source(
+PUBLIC_DATA_SETS: dict[str, PublicDataSet] = {
+    "gowalla": PublicDataSet(
         train_url=f"{_GOWALLA}/train.txt",
         test_url=f"{_GOWALLA}/test.txt",
         users=29_858,
@@ -85,7 +86,7 @@ SOURCES: dict[str, Source] = {
             "test": "49228ae5460098301b646682534c1e0ec34f811c49e0e3740f16f7760c8f512d",
         },
     ),
-    "yelp2020": Source(
+    "yelp2020": PublicDataSet(
         train_url=f"{_YELP2020}/train.txt",
         test_url=f"{_YELP2020}/test.txt",
         users=71_135,
@@ -109,12 +110,38 @@ def load(
     validation part, one is carved out of training by the seed. Anything else is
     read with the options (None: not given) and split by protocol and seed. A
     string is looked up as a name first; a path is always a path.
+
+    Parameters
+    ----------
+    source
+        ``synthetic``, ``gowalla``, ``yelp2020``, a folder in the data directory, or a path.
+    protocol
+        How to split what is not split yet, see `Interactions.split`.
+    seed
+        Of the split.
+    **read_options
+        As `cerp.read` takes them.
+
+    Returns
+    -------
+    Splits
+        Train, validation and test parts.
+
+    Raises
+    ------
+    DataError
+        There is no such data, or something is wrong with it.
+    ConfigError
+        An option that this source has no use for.
+    DownloadError
+        A public data set could not be fetched.
+
     """
     options = {key: value for key, value in read_options.items() if value is not None}
     if source == "synthetic":
         _refuse(options, source, "is generated, not read")
         return synthetic().split(protocol, seed=seed)
-    published = SOURCES.get(source) if isinstance(source, str) else None
+    published = PUBLIC_DATA_SETS.get(source) if isinstance(source, str) else None
     path = fetch(str(source)) if published else _located(source)
     tables = _part_tables(path)
     if not _is_split(path) and not tables:
@@ -123,11 +150,13 @@ def load(
         options["protocol"] = protocol
     if tables:
         _refuse(
-            {key: options[key] for key in ("protocol", "k_core") if key in options}, path, SPLIT
+            {key: options[key] for key in ("protocol", "k_core") if key in options},
+            path,
+            ALREADY_SPLIT,
         )
         parts = {name: read(file, **options) for name, file in tables.items()}
         return Splits.of_parts(parts["train"], parts.get("valid"), parts["test"], seed=seed)
-    _refuse(options, path, SPLIT)
+    _refuse(options, path, ALREADY_SPLIT)
     splits = Splits.load(path, seed=seed)
     if published and (difference := published.difference(splits)):
         raise DataError(
@@ -141,9 +170,11 @@ def fetch(name: str) -> Path:
 
     The folder appears only after its content was verified.
     """
-    if name not in SOURCES:
-        raise ConfigError(f"{name!r} is no public data set; choose one of {', '.join(SOURCES)}")
-    source, folder = SOURCES[name], data_dir() / name
+    if name not in PUBLIC_DATA_SETS:
+        raise ConfigError(
+            f"{name!r} is no public data set; choose one of {', '.join(PUBLIC_DATA_SETS)}"
+        )
+    source, folder = PUBLIC_DATA_SETS[name], data_dir() / name
     if _is_split(folder):
         return folder
     if folder.exists():
@@ -169,7 +200,7 @@ def available() -> dict[str, str]:
     """The names that `load` knows here, each with where its data comes from."""
     root = data_dir()
     names = {"synthetic": "generated"}
-    names |= dict.fromkeys(SOURCES, f"downloaded to {root} on first use")
+    names |= dict.fromkeys(PUBLIC_DATA_SETS, f"downloaded to {root} on first use")
     if root.is_dir():
         folders = (path for path in sorted(root.iterdir()) if path.is_dir())
         names |= {path.name: str(path) for path in folders if not path.name.startswith(".")}
@@ -180,6 +211,7 @@ def data_dir() -> Path:
     """Where data sets live: ``$CERP_DATA_DIR``, or cerp's folder in the user's cache."""
     if chosen := os.environ.get("CERP_DATA_DIR"):
         return Path(chosen)
+    # By hand: platformdirs would be a dependency for these few lines, and pooch cannot resume.
     if sys.platform == "win32":
         cache = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
     elif sys.platform == "darwin":
@@ -189,7 +221,7 @@ def data_dir() -> Path:
     return Path(cache) / "cerp"
 
 
-def _verify(arriving: Path, name: str, source: Source) -> None:
+def _verify(arriving: Path, name: str, source: PublicDataSet) -> None:
     """Keep a download only if it is what was published, and note what that is."""
     try:
         splits = Splits.load(arriving)
@@ -212,7 +244,7 @@ def _verify(arriving: Path, name: str, source: Source) -> None:
     (arriving / "meta.json").write_text(json.dumps(meta, indent=1) + "\n", encoding="utf-8")
 
 
-def _by_hand(source: Source, folder: Path) -> str:
+def _by_hand(source: PublicDataSet, folder: Path) -> str:
     files = "".join(f"\n  {folder / file}  from {url}" for file, url in source.urls.items())
     return f"Try again later, or put the files there by hand:{files}"
 
@@ -238,7 +270,7 @@ def _part_tables(path: Path) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for file in sorted(path.iterdir()):
         name, _, suffixes = file.name.lower().partition(".")
-        if name not in PARTS or f".{suffixes.removesuffix('.gz')}" not in SUFFIXES:
+        if name not in PARTS or not format_of_suffix(f".{suffixes.removesuffix('.gz')}"):
             continue
         if name in found:
             raise DataError(

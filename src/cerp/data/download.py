@@ -25,7 +25,7 @@ RETRY_AFTER_SECONDS = (1.0, 2.0, 4.0)
 """The pause before each further attempt."""
 CHUNK_BYTES = 1 << 16
 
-PASSING_STATUS = {
+STATUS_TO_RETRY = {
     HTTPStatus.REQUEST_TIMEOUT,
     HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
     HTTPStatus.TOO_MANY_REQUESTS,
@@ -54,7 +54,7 @@ def download(url: str, target: Path) -> None:
             error.close()
             if error.code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
                 part.unlink(missing_ok=True)  # longer than the file, so not its beginning
-            if pause is None or error.code not in PASSING_STATUS:
+            if pause is None or error.code not in STATUS_TO_RETRY:
                 answer = f"the server answered {error.code} {error.reason}"
                 raise DownloadError(f"cannot download {url}: {answer}") from error
         except (URLError, HTTPException, ConnectionError, TimeoutError) as error:

@@ -34,8 +34,7 @@ class Interactions:
     The sorted order makes everything downstream independent of the order of
     the rows in a file, as far as the codes are: string ids are numbered by first
     appearance, so that a shuffled file gives other codes and other splits. To
-    keep a split whatever happens to the file, save it: `Splits.save`, or
-    ``cerp data split``.
+    keep a split whatever happens to the file, save it with `Splits.save`.
     """
 
     user: Int32Array
@@ -229,16 +228,50 @@ class Interactions:
         )
 
     def split(self, protocol: str = "random", *, seed: int = 0) -> Splits:
-        """Train, validation and test parts; see `cerp.data.protocols`."""
+        """Cut into train, validation and test parts; none of them overlaps another.
+
+        Parameters
+        ----------
+        protocol
+            ``random``: of each user a fifth of the interactions judges, and a tenth of the rest
+            validates. ``leave-last-out``: the last of each user judges, the one before validates.
+            ``time``: the last fifth of all interactions judges. The latter two need times.
+        seed
+            Of ``random``; the others draw nothing.
+
+        Returns
+        -------
+        Splits
+            The parts, over the same users and items.
+
+        Raises
+        ------
+        ConfigError
+            The protocol is unknown, or needs times that the data does not have.
+
+        Examples
+        --------
+        >>> splits = cerp.read("ratings.csv").split("leave-last-out")
+
+        """
         from cerp.data.splits import split
 
         return split(self, protocol, seed=seed)
 
     def __repr__(self) -> str:
-        time = ", with times" if self.time is not None else ""
+        count, pairs = len(self), self.num_users * self.num_items
+        extras = [
+            name
+            for name, there in (("times", self.time is not None), ("titles", self.titles))
+            if there
+        ]
+        known = f", with {' and '.join(extras)}" if extras else ""
+        merged = f"; {self.duplicates:,} repeated rows merged" if self.duplicates else ""
         return (
-            f"Interactions({len(self):,} of {self.num_users:,} users "
-            f"and {self.num_items:,} items{time})"
+            f"Interactions: {count:,} of {self.num_users:,} users and {self.num_items:,} items"
+            f"{known}\n  {count / max(self.num_users, 1):.1f} per user, "
+            f"{count / max(self.num_items, 1):.1f} per item, "
+            f"{count / max(pairs, 1):.2%} of all pairs{merged}"
         )
 
 

@@ -5,34 +5,20 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-import numpy as np
-
-from cerp.data.formats import lightgcn_text, text_files
-from cerp.data.formats.columns import ITEM_NAMES, USER_NAMES, Column, Wanted, is_recognised
-from cerp.data.formats.delimited import DelimitedFile
+from cerp.data.formats import text_files
+from cerp.data.formats.base import FORMATS, SourceFile
+from cerp.data.formats.columns import Column, Wanted
 from cerp.data.formats.frames import read_frame
-from cerp.data.formats.json_lines import read_json_lines
-from cerp.data.formats.parquet import read_parquet
-from cerp.data.formats.sniffing import DELIMITERS, Layout, fit, sniff
+from cerp.data.formats.parquet import parts_in, read_parts
+from cerp.data.formats.recognising import format_of_name, format_of_text
+from cerp.data.formats.sniffing import DELIMITERS
 from cerp.data.formats.titles import read_titles, titles_of
-from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError, DataError
 
-__all__ = ["Format", "read", "read_titles"]
-
-Format = Literal["csv", "recbole", "lightgcn", "jsonl", "parquet"]
-"""``csv`` is any delimited text."""
-
-SUFFIXES: dict[str, Format] = {
-    **dict.fromkeys((".csv", ".tsv", ".tab", ".psv", ".dat", ".data"), "csv"),
-    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
-    **dict.fromkeys((".parquet", ".pq"), "parquet"),
-    ".inter": "recbole",
-}
-"""``.txt`` is decided by its content."""
+__all__ = ["read", "read_titles"]
 
 MOVIELENS_DATA, MOVIELENS_TITLES = "u.data", "u.item"
 FRAME_LIBRARIES = ("pandas", "polars", "pyarrow")
@@ -47,7 +33,7 @@ def read(
     time: Column | Literal[False] | None = None,
     min_rating: float | None = None,
     k_core: int | None = None,
-    format: Format | None = None,  # noqa: A002 - the word everyone looks for
+    format: str | None = None,  # noqa: A002 - the word everyone looks for
     delimiter: str | None = None,
     header: bool | None = None,
     encoding: str = "utf-8",
@@ -60,24 +46,58 @@ def read(
     text, JSON lines, all of them also with ``.gz``, and Parquet. A folder holds parts
     of one Parquet table, or MovieLens-100K. Data frames: pandas, polars, pyarrow.
 
-    Args:
-        source: A path or a table.
-        user: The column of user ids, by name, or by position from 0 where there are
-            no names. Like the three after it, found by itself where it can be.
-        item: The column of item ids.
-        rating: The column that ``min_rating`` looks at.
-        time: The column of times; False reads without times.
-        min_rating: Keep only rows with at least this rating.
-        k_core: Keep only users and items with at least this many interactions each.
-        format: The format of a file whose name does not tell it.
-        delimiter: What separates the columns of delimited text.
-        header: Whether line 1 of delimited text names the columns.
-        encoding: Of text files.
-        ids: ``"string"`` keeps ids as text. Otherwise they are integers where the
-            source says so, or in text where every id of the column is a plain
-            non-negative integer (``007`` is not one). Blanks around a field of
-            delimited text are no part of it, quoted or not.
-        titles: A file of item titles, see `read_titles`.
+    Parameters
+    ----------
+    source
+        A path or a table.
+    user
+        The column of user ids, by name, or by position from 0 where there are no names. Like
+        the three after it, found by itself where it can be.
+    item
+        The column of item ids.
+    rating
+        The column that ``min_rating`` looks at.
+    time
+        The column of times; False reads without times.
+    min_rating
+        Keep only rows with at least this rating.
+    k_core
+        Keep only users and items with at least this many interactions each.
+    format
+        The format of a file whose name does not tell it: ``csv`` (any delimited text),
+        ``recbole``, ``lightgcn``, ``jsonl``, ``parquet``, or one that another package adds (see
+        `cerp.data.formats.base`).
+    delimiter
+        What separates the columns of delimited text.
+    header
+        Whether line 1 of delimited text names the columns.
+    encoding
+        Of text files.
+    ids
+        ``"string"`` keeps ids as text. Otherwise they are integers where the source says so, or
+        in text where every id of the column is a plain non-negative integer (``007`` is not
+        one). Blanks around a field of delimited text are no part of it, quoted or not.
+    titles
+        A file of item titles, see `read_titles`.
+
+    Returns
+    -------
+    Interactions
+        Distinct pairs of users and items, in which at least two of each take part.
+
+    Raises
+    ------
+    DataError
+        What is wrong with the data, with the line or row where it can be named.
+    ConfigError
+        An option that is unknown, or that this source has no use for.
+
+    Examples
+    --------
+    >>> frame = pandas.DataFrame({"user": ["ann", "ann", "bo"], "item": [1, 2, 2]})
+    >>> cerp.read(frame)
+    Interactions: 3 of 2 users and 2 items
+      1.5 per user, 1.5 per item, 75.00% of all pairs
 
     """
     wanted = Wanted(user, item, rating, time, min_rating, ids)
@@ -115,15 +135,14 @@ def _is_frame(source: Any) -> bool:
 
 @dataclass(frozen=True)
 class _FileOptions:
-    format: Format | None
+    format: str | None
     delimiter: str | None
     header: bool | None
     encoding: str
 
     def __post_init__(self) -> None:
-        if self.format is not None and self.format not in get_args(Format):
-            known = ", ".join(get_args(Format))
-            raise ConfigError(f"unknown format {self.format!r}; choose one of {known}")
+        if self.format is not None:
+            _ = FORMATS[self.format]  # an error lists them all
         if self.delimiter is not None and self.delimiter not in DELIMITERS:
             known = ", ".join(map(repr, DELIMITERS))
             raise ConfigError(f"unknown delimiter {self.delimiter!r}; choose one of {known}")
@@ -149,24 +168,21 @@ def _read_path(path: Path, wanted: Wanted, options: _FileOptions) -> Interaction
 
 
 def _read_file(path: Path, wanted: Wanted, options: _FileOptions) -> Interactions:
-    chosen = options.format or _format_of_name(path)
-    if chosen == "parquet":
-        _refuse(options.given() - {"format"}, "Parquet")
-        return read_parquet([path], path, wanted)
+    chosen = options.format or format_of_name(path)
+    if chosen is not None and not FORMATS[chosen].is_text:
+        return _read_as(chosen, SourceFile(path, path), wanted, options)
     with text_files.plain_text(path, options.encoding) as plain:
         head = text_files.head(plain, path)
         if chosen is None:
-            chosen = _format_of_text(head, path) if options.delimiter is None else "csv"
-        if chosen == "lightgcn":
-            _refuse(wanted.given() - {"ids"} | options.given() - {"format"}, "the LightGCN format")
-            return _read_lightgcn(plain, path, wanted)
-        if chosen == "jsonl":
-            _refuse(options.given() - {"format"}, "JSON lines")
-            return read_json_lines(plain, path, wanted)
-        is_whole = plain.stat().st_size <= text_files.HEAD_BYTES
-        is_recbole = chosen == "recbole"
-        layout = _layout(head, path, wanted, options, is_recbole=is_recbole, is_whole=is_whole)
-        return DelimitedFile(plain, path, layout).read(wanted)
+            chosen = format_of_text(head, path) if options.delimiter is None else "csv"
+        file = SourceFile(path, plain, head, options.delimiter, options.header)
+        return _read_as(chosen, file, wanted, options)
+
+
+def _read_as(name: str, file: SourceFile, wanted: Wanted, options: _FileOptions) -> Interactions:
+    chosen = FORMATS[name]
+    _refuse((wanted.given() | options.given()) - {"format"} - chosen.options, chosen.title)
+    return chosen.read(file, wanted)
 
 
 def _read_folder(folder: Path, wanted: Wanted, options: _FileOptions) -> Interactions:
@@ -175,85 +191,13 @@ def _read_folder(folder: Path, wanted: Wanted, options: _FileOptions) -> Interac
     if (folder / "train.txt").is_file() and (folder / "test.txt").is_file():
         raise DataError(
             f"{folder}: holds train.txt and test.txt, a split that is made already; "
-            "load it with Splits.load, or look at it with 'cerp data info'"
+            "load it with Splits.load"
         )
-    parts = sorted(
-        file
-        for file in folder.iterdir()
-        if SUFFIXES.get(file.suffix.lower()) == "parquet" and file.name[0] not in "._"
-    )
+    parts = parts_in(folder)
     if not parts:
         raise DataError(
             f"{folder}: nothing in this folder is usable as a whole (no Parquet parts, no "
             f"{MOVIELENS_DATA}); name the file to read"
         )
-    _refuse(options.given() - {"format"}, "Parquet")
-    return read_parquet(parts, folder, wanted)
-
-
-def _format_of_name(path: Path) -> Format | None:
-    """The format that a suffix stands for; None for ``.txt``."""
-    suffix = Path(path.stem if text_files.is_compressed(path) else path).suffix.lower()
-    if suffix == ".txt":
-        return None
-    if suffix not in SUFFIXES:
-        raise DataError(
-            f"{path}: the suffix {suffix!r} says nothing about the format; "
-            f"say it with format= (--format): one of {', '.join(get_args(Format))}"
-        )
-    return SUFFIXES[suffix]
-
-
-def _format_of_text(head: str, path: Path) -> Format:
-    """Delimited or LightGCN, from the first lines of a ``.txt`` file."""
-    if any(fit(head, delimiter) == 1.0 for delimiter in DELIMITERS if delimiter != " "):
-        return "csv"
-    rows = [line.split() for line in head.splitlines() if line.strip()]
-    widths = {len(row) for row in rows}
-    if rows and any(is_recognised(name, (*USER_NAMES, *ITEM_NAMES)) for name in rows[0]):
-        return "csv"
-    if widths in ({3}, {4}):
-        raise DataError(
-            f"{path}: every line has {widths.pop()} columns: either 'user item rating' or "
-            'LightGCN\'s \'user item item\'; say which with format="csv" or "lightgcn" (--format)'
-        )
-    # With two columns both formats mean the same; with one, the error names it.
-    return "csv" if widths <= {1} or widths == {2} else "lightgcn"
-
-
-def _layout(
-    head: str,
-    path: Path,
-    wanted: Wanted,
-    options: _FileOptions,
-    *,
-    is_recbole: bool,
-    is_whole: bool,
-) -> Layout:
-    if not is_recbole:
-        return sniff(
-            head,
-            str(path),
-            delimiter=options.delimiter,
-            header=options.header,
-            asked=(wanted.user, wanted.item, wanted.rating, wanted.time),
-            is_whole=is_whole,
-        )
-    layout = sniff(
-        head, str(path), delimiter=options.delimiter or "\t", header=True, is_whole=is_whole
-    )
-    names = tuple(str(name).partition(":")[0] for name in layout.columns)
-    return replace(layout, columns=names)
-
-
-def _read_lightgcn(plain: Path, path: Path, wanted: Wanted) -> Interactions:
-    try:
-        parsed = lightgcn_text.parse([plain])[0]
-    except DataError as error:
-        raise DataError(str(error).replace(str(plain), str(path))) from None
-    user, item, lines = (
-        column.astype(str).astype(object) if wanted.ids == "string" else column for column in parsed
-    )
-    users, codes = Ids.in_native_order(np.concatenate([lines, user]))
-    items, item_codes = Ids.in_native_order(item)
-    return Interactions.from_codes(codes[len(lines) :], item_codes, users=users, items=items)
+    _refuse(options.given() - {"format"}, FORMATS["parquet"].title)
+    return read_parts(parts, folder, wanted)

@@ -31,8 +31,7 @@ PARTS: tuple[Part, ...] = get_args(Part)
 
 TITLES = "titles.json"
 MAKE_AGAIN = (
-    "Put the files back as they were, or make the folder again with 'cerp data split' or "
-    "'cerp data fetch'"
+    "Put the files back as they were, or make the folder again with Splits.save or datasets.fetch"
 )
 
 
@@ -175,6 +174,17 @@ class Splits:
 
         The folder appears whole or not at all. Times are not kept: a split has
         used them already.
+
+        Parameters
+        ----------
+        folder
+            Where to; it must not exist.
+
+        Raises
+        ------
+        ConfigError
+            It exists already, or cannot be written.
+
         """
         target = Path(folder)
         if target.exists():
@@ -208,12 +218,30 @@ class Splits:
 
         Without ``valid.txt``, validation is carved out of training by the seed.
         What ``meta.json`` says, if it is there, must agree with what is read.
+
+        Parameters
+        ----------
+        folder
+            Written by `save`, or by another project in the LightGCN format.
+        seed
+            Draws the validation part, where there is none.
+
+        Returns
+        -------
+        Splits
+            With ``protocol`` as saved, or ``ready-made``.
+
+        Raises
+        ------
+        DataError
+            A file is missing or malformed, was changed, or the parts overlap.
+
         """
         root = Path(folder)
         if not root.is_dir():
             raise DataError(
                 f"{root}: no such folder; name one with train.txt and test.txt, such as "
-                "'cerp data split' writes (cerp.read takes files)"
+                "Splits.save writes (cerp.read takes files)"
             )
         names = [name for name in PARTS if (root / f"{name}.txt").is_file()]
         if "train" not in names or "test" not in names:
@@ -274,8 +302,18 @@ class Splits:
                 )
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{name} {len(self.part(name)):,}" for name in PARTS)
-        return f"Splits({sizes}; {self.num_users:,} users, {self.num_items:,} items)"
+        total = sum(len(self.part(name)) for name in PARTS)
+        sizes = (
+            f"{name} {len(self.part(name)):,} ({len(self.part(name)) / total:.0%})"
+            for name in PARTS
+        )
+        protocol = dict(self.protocol)
+        name = protocol.pop("name", "ready-made")
+        seed = f", seed {protocol['seed']}" if "seed" in protocol else ""
+        return (
+            f"Splits: {self.num_users:,} users and {self.num_items:,} items ({name}{seed})\n"
+            f"  {', '.join(sizes)}"
+        )
 
 
 def split(data: Interactions, protocol: str = "random", *, seed: int = 0) -> Splits:
@@ -321,13 +359,13 @@ def _coded(
         try:
             return Interactions.from_codes(user, item, users=users, items=items)
         except DataError:
-            raise _misfit(path, users, items) from None
+            raise _misfit_error(path, users, items) from None
     users, codes = Ids.in_native_order(np.concatenate([lines, user]))
     items, item_codes = Ids.in_native_order(item)
     return Interactions.from_codes(codes[len(lines) :], item_codes, users=users, items=items)
 
 
-def _misfit(path: Path, users: Ids, items: Ids) -> DataError:
+def _misfit_error(path: Path, users: Ids, items: Ids) -> DataError:
     """The error for a saved part that holds a code which none of the stored ids has."""
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
         for place, token in enumerate(line.split()):

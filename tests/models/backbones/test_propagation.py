@@ -156,7 +156,6 @@ def test_every_entity_is_one_node(pairs: set[tuple[int, int]]):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("dim", [3, 65, 128])
 def test_on_the_gpu_scores_and_gradient_are_those_of_the_cpu(dim: int):
     graph, results = Graph(interactions(SPARSE)), []

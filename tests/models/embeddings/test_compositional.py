@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -253,7 +254,7 @@ def test_codebooks_with_nan_are_not_projected():
 
 @pytest.mark.parametrize("optimizer_class", [torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD])
 def test_masked_entries_stay_zero_while_the_others_learn(
-    optimizer_class: type[torch.optim.Optimizer],
+    optimizer_class: Callable[..., torch.optim.Optimizer],
 ):
     embedding = pruning()
     mask = embedding.project(40)

@@ -39,12 +39,6 @@ POSITIONS = {"user": 0, "item": 1, "rating": 2, "time": 3}
 """What the columns of interactions without names are."""
 
 
-# The years 1985 to 2128 since 1970. A column of whole numbers in both ranges, and none between
-# them, is in two units.
-SECONDS_RANGE = (5 * 10**8, 5 * 10**9)
-MILLISECONDS_RANGE = (5 * 10**11, 5 * 10**12)
-
-
 @dataclass(frozen=True)
 class Wanted:
     """What a caller of `cerp.read` asked of a table."""
@@ -61,7 +55,7 @@ class Wanted:
             raise ConfigError(f'ids={self.ids!r}: ids is "string" or left out')
         if self.min_rating is not None and not math.isfinite(self.min_rating):
             raise ConfigError(
-                f"min_rating={self.min_rating} (--min-rating) cannot be compared with ratings; "
+                f"min_rating={self.min_rating} cannot be compared with ratings; "
                 "give a number, or leave it out to keep every row"
             )
 
@@ -99,7 +93,7 @@ class Origin:
         return f"{self.name}, {self.locate(row)}"
 
 
-def choose(
+def choose_columns(
     columns: Sequence[Column],
     wanted: Wanted,
     source: str,
@@ -122,31 +116,14 @@ def choose(
         if rating is None:
             raise ConfigError(
                 f"{source}: min_rating needs a rating column; the columns are "
-                f"{finder.present}; name it with rating= (--rating)"
+                f"{finder.present}; name it with rating="
             )
     if wanted.time is not False:
         time = finder.optional("time", wanted.time, TIME_NAMES, taken={user, item, rating})
     return Roles(user, item, rating if wanted.min_rating is not None else None, time)
 
 
-def unreadable_time(origin: Origin, row: int, value: object) -> DataError:
-    """The error for a time that is missing or of another kind than the rest."""
-    return DataError(
-        f"{origin.at(row)}: the time {value!r} cannot be read; times are all whole numbers, all "
-        "seconds with a fraction, or all ISO 8601; time=False (--no-time) reads without times"
-    )
-
-
-def mixed_units(origin: Origin, seconds: int, milliseconds: int) -> DataError:
-    """The error for times in two units, with the first row of each."""
-    return DataError(
-        f"{origin.name}: the time in {origin.locate(seconds)} looks like seconds, that in "
-        f"{origin.locate(milliseconds)} like milliseconds; convert them to one unit; "
-        "time=False (--no-time) reads without times"
-    )
-
-
-def unreadable_rating(origin: Origin, row: int, value: object) -> DataError:
+def unreadable_rating_error(origin: Origin, row: int, value: object) -> DataError:
     """The error for a rating that min_rating cannot be compared with."""
     return DataError(f"{origin.at(row)}: the rating {value!r} is not a number")
 
@@ -156,7 +133,7 @@ def is_recognised(name: str, groups: Sequence[Collection[str]]) -> bool:
     return any(_plain(name) in names for names in groups)
 
 
-def choose_titles(columns: Sequence[Column], source: str) -> tuple[int, int]:
+def choose_title_columns(columns: Sequence[Column], source: str) -> tuple[int, int]:
     """The columns of item ids and titles: by recognised names, else the first two."""
     finder = _Finder(columns, source, None)
     item, title = finder.by_name("item", ITEM_NAMES), finder.by_name("title", TITLE_NAMES)
@@ -175,7 +152,7 @@ class _Finder:
         if found is None:
             raise DataError(
                 f"{self.source}: no column is recognised as the {role}; the columns are "
-                f"{self.present}; choose one with {role}= (--{role})"
+                f"{self.present}; choose one with {role}="
             )
         return found
 
@@ -213,8 +190,7 @@ class _Finder:
             if len(matches) > 1:
                 several = " and ".join(repr(self.columns[k]) for k in matches)
                 raise DataError(
-                    f"{self.source}: {several} could each be the {role}; "
-                    f"choose one with {role}= (--{role})"
+                    f"{self.source}: {several} could each be the {role}; choose one with {role}="
                 )
             if matches:
                 return matches[0]

@@ -9,22 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cerp.data.formats import text_files
-from cerp.data.formats.columns import Origin, Wanted, choose
-from cerp.data.formats.duckdb_scan import (
-    INSTANT_TEXT,
-    SECONDS_TEXT,
-    WHOLE_NUMBER_TEXT,
-    Database,
-    Scan,
-    ScanError,
-    read_scan,
-)
-from cerp.data.formats.sniffing import Layout, Record, records
+from cerp.data.formats.base import COLUMN_OPTIONS, FORMATS, LAYOUT_OPTIONS, FileFormat, SourceFile
+from cerp.data.formats.columns import Origin, Wanted, choose_columns
+from cerp.data.formats.duckdb_scan import Database, Scan, ScanError, read_scan
+from cerp.data.formats.sniffing import Layout, Record, records, sniff
+from cerp.data.formats.times import INSTANT_TEXT, SECONDS_TEXT, TEXT_READINGS, WHOLE_NUMBER_TEXT
 from cerp.data.interactions import Interactions
 from cerp.errors import DataError
 
-NUMERIC_FIRST = (WHOLE_NUMBER_TEXT, SECONDS_TEXT, INSTANT_TEXT)
 INSTANT_FIRST = (INSTANT_TEXT, WHOLE_NUMBER_TEXT, SECONDS_TEXT)
+"""Where the first lines hold no number: most texts then need to be read once only."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +34,7 @@ class DelimitedFile:
     def read(self, wanted: Wanted) -> Interactions:
         """The interactions in it."""
         names = [f"column{k}" for k in range(len(self.layout.columns))]
-        roles = choose(
+        roles = choose_columns(
             self.layout.columns,
             wanted,
             str(self.source),
@@ -57,7 +51,7 @@ class DelimitedFile:
                 "quote": '"' if len(self.layout.delimiter) == 1 else "",
             },
             columns={role: names[position] for role, position in roles.present()},
-            time_readings=NUMERIC_FIRST if is_numeric else INSTANT_FIRST,
+            time_readings=TEXT_READINGS if is_numeric else INSTANT_FIRST,
             is_text=True,
         )
         try:
@@ -90,7 +84,7 @@ class DelimitedFile:
                     raise DataError(
                         f"{self.source}, line {line}: {len(fields)} columns, where {width} are "
                         f"expected (delimiter {self.layout.delimiter!r}); correct or remove the "
-                        "line, or name another delimiter= (--delimiter)"
+                        "line, or name another delimiter="
                     )
         except csv.Error as error:
             raise DataError(f"{self.source}, after line {line}: {error}") from None
@@ -103,3 +97,27 @@ class DelimitedFile:
                     f"{self.source}, line {number}: ends in {ending!r}, the lines before in "
                     f"{first!r}; use one line ending throughout"
                 )
+
+
+def read_delimited(file: SourceFile, wanted: Wanted) -> Interactions:
+    """The interactions in a file whose layout is told from its first lines."""
+    layout = sniff(
+        file.head,
+        str(file.path),
+        delimiter=file.delimiter,
+        header=file.header,
+        asked=(wanted.user, wanted.item, wanted.rating, wanted.time),
+        is_whole=text_files.is_all_in_head(file.plain),
+    )
+    return DelimitedFile(file.plain, file.path, layout).read(wanted)
+
+
+FORMATS.add(
+    "csv",
+    FileFormat(
+        "delimited text",
+        read_delimited,
+        (".csv", ".tsv", ".tab", ".psv", ".dat", ".data"),
+        options=COLUMN_OPTIONS | LAYOUT_OPTIONS,
+    ),
+)

@@ -14,37 +14,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from cerp.data.formats.columns import (
+from cerp.data.formats.columns import Origin, Wanted, unreadable_rating_error
+from cerp.data.formats.times import (
+    KEEP_THE_UNIT,
     MILLISECONDS_RANGE,
     SECONDS_RANGE,
-    Origin,
-    Wanted,
-    mixed_units,
-    unreadable_rating,
-    unreadable_time,
+    TEXT_READINGS,
+    mixed_units_error,
+    unreadable_time_error,
 )
-from cerp.data.formats.text_files import BLANKS
 from cerp.data.formats.vocabulary import Vocabulary, native_order
 from cerp.data.interactions import Interactions
 from cerp.errors import DataError, MissingExtra
 
 KEYS = ("hash({})", "{}")
 """What rows are grouped and joined by; the second where the first is ambiguous."""
-
-# Ways to read a time as a BIGINT, each NULL where it does not apply. A whole number keeps
-# the unit it is in; a fraction (of seconds) and a date become microseconds.
-WHOLE_NUMBER = "try_cast({0} as bigint)"
-SECONDS = "try_cast(round(try_cast({0} as double) * 1e6) as bigint)"
-INSTANT = (
-    "case when isfinite(try_cast({0} as timestamptz))"
-    " then epoch_us(try_cast({0} as timestamptz)) end"
-)
-# A bare cast of a column of text would move into DuckDB's CSV reader, and fail there.
-WHOLE_NUMBER_TEXT = "case when not contains({0}, '.') then try_cast({0} as bigint) end"
-TRIMMED = f"trim({{0}}, '{BLANKS}')"
-SECONDS_TEXT = SECONDS.format(TRIMMED)
-INSTANT_TEXT = INSTANT.format(TRIMMED)
 
 SIDES = ("user", "item")
 
@@ -141,6 +127,24 @@ def read_scan(database: Database, scan: Scan, wanted: Wanted, origin: Origin) ->
     )
 
 
+def times_of_text(
+    texts: Sequence[str | None],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], str]:
+    """Times, which texts are none, and the reading of `TEXT_READINGS` that reads the most."""
+    with Database() as database:
+        database.rows(
+            "create temp table given as select unnest($texts::varchar[]) as text",
+            {"texts": list(texts)},
+        )
+        counts = ", ".join(f"count({reading.format('text')})" for reading in TEXT_READINGS)
+        (read,) = database.rows(f"select {counts} from given")
+        reading = TEXT_READINGS[int(np.argmax(read))]
+        found = database.arrays(
+            f"select {reading.format('text')} as time from given order by rowid"
+        )["time"]
+    return np.ma.getdata(found), np.ma.getmaskarray(found), reading
+
+
 def _load(database: Database, scan: Scan, key: str, kept: str, origin: Origin) -> None:
     """Fill the table ``loaded``: the columns, their keys, and the time read."""
     failures: list[tuple[int, int]] = []
@@ -159,7 +163,7 @@ def _load(database: Database, scan: Scan, key: str, kept: str, origin: Origin) -
             f"select count(*), min(rowid) from loaded where {kept} and time is null"
         )
         if unread == 0:
-            if reading in (WHOLE_NUMBER, WHOLE_NUMBER_TEXT):
+            if reading in KEEP_THE_UNIT:
                 _refuse_mixed_units(database, kept, origin)
             return
         failures.append((unread, row))
@@ -167,7 +171,7 @@ def _load(database: Database, scan: Scan, key: str, kept: str, origin: Origin) -
     ((value,),) = database.rows(
         f"select {scan.columns['time']} from {scan.table} limit 1 offset {row}", scan.given
     )
-    raise unreadable_time(origin, row, value)
+    raise unreadable_time_error(origin, row, value)
 
 
 def _refuse_mixed_units(database: Database, kept: str, origin: Origin) -> None:
@@ -181,7 +185,7 @@ def _refuse_mixed_units(database: Database, kept: str, origin: Origin) -> None:
         f"min(rowid) filter (time between {above} and {most}) from loaded where {kept}"
     )
     if seconds is not None and milliseconds is not None and not between:
-        raise mixed_units(origin, seconds, milliseconds)
+        raise mixed_units_error(origin, seconds, milliseconds)
 
 
 def _vocabulary(database: Database, side: str, kept: str) -> Vocabulary:
@@ -215,4 +219,4 @@ def _refuse_bad_ratings(database: Database, origin: Origin) -> None:
         "select rowid, rating::varchar from loaded "
         "where not coalesce(isfinite(try_cast(rating as double)), false) order by rowid limit 1"
     ):
-        raise unreadable_rating(origin, row, value)
+        raise unreadable_rating_error(origin, row, value)

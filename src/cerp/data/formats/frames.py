@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from cerp.data.formats.columns import (
-    MILLISECONDS_RANGE,
-    SECONDS_RANGE,
     Column,
     Origin,
     Wanted,
-    choose,
-    mixed_units,
-    unreadable_rating,
-    unreadable_time,
+    choose_columns,
+    unreadable_rating_error,
 )
+from cerp.data.formats.duckdb_scan import times_of_text
+from cerp.data.formats.times import KEEP_THE_UNIT, of_one_unit, unreadable_time_error
 from cerp.data.formats.vocabulary import encode, native_order
 from cerp.data.ids import Ids, Int32Array, Int64Array
 from cerp.data.interactions import Interactions
 
 Values = npt.NDArray[Any]
 """A column; in an object array None is a missing value."""
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND = timedelta(microseconds=1)
 
 
 def read_columns(columns: dict[str, Values], wanted: Wanted, origin: Origin) -> Interactions:
@@ -50,7 +43,7 @@ def read_frame(frame: Any, wanted: Wanted) -> Interactions:
     library = type(frame).__module__.partition(".")[0]
     origin = Origin(f"the {library} table")
     names: list[Column] = list(frame.column_names if library == "pyarrow" else frame.columns)
-    roles = choose(names, wanted, origin.name)
+    roles = choose_columns(names, wanted, origin.name)
     columns = {role: _column(frame, names[position]) for role, position in roles.present()}
     return read_columns(columns, wanted, origin)
 
@@ -83,7 +76,7 @@ def _ratings(values: Values, origin: Origin) -> npt.NDArray[np.float64]:
     bad = ~np.isfinite(ratings)
     if bad.any():
         row = int(np.argmax(bad))
-        raise unreadable_rating(origin, row, values[row])
+        raise unreadable_rating_error(origin, row, values[row])
     return ratings
 
 
@@ -95,58 +88,24 @@ def _number(value: Any) -> float:
 
 
 def _times(values: Values, rows: Int64Array, origin: Origin) -> Int64Array:
-    """Times as int64, by the first reading that applies to every row."""
-    if values.dtype.kind == "M":
-        return values[rows].astype("datetime64[us]").astype(np.int64)
-    if values.dtype.kind == "i":
-        return _of_one_unit(values[rows].astype(np.int64), rows, origin)
-    chosen = values[rows].tolist()
-    attempts = [[reading(value) for value in chosen] for reading in READINGS]
-    best = min(attempts, key=lambda attempt: attempt.count(None))
-    if None in best:
-        row = best.index(None)
-        raise unreadable_time(origin, int(rows[row]), chosen[row])
-    times = np.array(best, dtype=np.int64)
-    return _of_one_unit(times, rows, origin) if best is attempts[0] else times
-
-
-def _of_one_unit(times: Int64Array, rows: Int64Array, origin: Origin) -> Int64Array:
-    (least, below), (above, most) = SECONDS_RANGE, MILLISECONDS_RANGE
-    seconds = (least <= times) & (times <= below)
-    milliseconds = (above <= times) & (times <= most)
-    between = (below < times) & (times < above)
-    if seconds.any() and milliseconds.any() and not between.any():
-        raise mixed_units(origin, int(rows[seconds.argmax()]), int(rows[milliseconds.argmax()]))
-    return times
-
-
-def _whole_number(value: Any) -> int | None:
-    if (isinstance(value, str) and "." not in value) or type(value) is int:
-        try:
-            return _within_int64(int(value))
-        except ValueError:
-            return None
-    return None
-
-
-def _seconds(value: Any) -> int | None:
-    number = _number(value) if not isinstance(value, bool | datetime) else math.nan
-    return _within_int64(round(number * 1e6)) if math.isfinite(number * 1e6) else None
-
-
-def _instant(value: Any) -> int | None:
-    try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
-    except ValueError:
-        return None
-    if not isinstance(moment, datetime):
-        return None
-    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND
-
-
-def _within_int64(value: int) -> int | None:
-    return value if -(2**63) <= value < 2**63 else None
-
-
-READINGS: tuple[Callable[[Any], int | None], ...] = (_whole_number, _seconds, _instant)
-"""As in `tables`: a whole number keeps its unit, the others become microseconds."""
+    """Times as int64: dates and numbers go by their type, everything else is read as text."""
+    chosen = values[rows]
+    if chosen.dtype.kind == "M":
+        return chosen.astype("datetime64[us]").astype(np.int64)
+    if {type(value) for value in chosen.tolist()} <= {int, float}:
+        chosen = np.array(chosen.tolist())  # objects, or unsigned
+    if chosen.dtype.kind == "i":
+        return of_one_unit(chosen.astype(np.int64), rows, origin)
+    keeps_the_unit = False
+    if chosen.dtype.kind == "f":
+        seconds = chosen * 1e6
+        unread = ~(np.abs(seconds) < 2.0**63)
+        times = np.rint(np.where(unread, 0, seconds)).astype(np.int64)
+    else:
+        texts = [None if value is None else str(value) for value in chosen.tolist()]
+        times, unread, reading = times_of_text(texts)
+        keeps_the_unit = reading in KEEP_THE_UNIT
+    if unread.any():
+        row = int(unread.argmax())
+        raise unreadable_time_error(origin, int(rows[row]), values[rows].tolist()[row])
+    return of_one_unit(times, rows, origin) if keeps_the_unit else times

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from cerp.data.formats import text_files
-from cerp.data.formats.columns import Column, Origin, Wanted, choose
+from cerp.data.formats.base import FORMATS, FileFormat, SourceFile
+from cerp.data.formats.columns import Column, Origin, Wanted, choose_columns
 from cerp.data.formats.frames import Values, read_columns
 from cerp.data.interactions import Interactions
 from cerp.errors import DataError
@@ -21,9 +22,9 @@ LINES_FOR_NAMES = 1000
 """Names are collected from as many objects: the first may lack one."""
 
 
-def read_json_lines(plain: Path, source: Path, wanted: Wanted) -> Interactions:
-    """The interactions in a file; ``source`` is its name in messages."""
-    text_files.head(plain, source)
+def read_json_lines(file: SourceFile, wanted: Wanted) -> Interactions:
+    """The interactions in a file."""
+    plain, source = file.plain, file.path
     names: list[Column] = list(
         dict.fromkeys(
             name
@@ -32,8 +33,8 @@ def read_json_lines(plain: Path, source: Path, wanted: Wanted) -> Interactions:
         )
     )
     if not names:
-        raise text_files.empty(source)
-    roles = choose(names, wanted, str(source))
+        raise text_files.empty_error(source)
+    roles = choose_columns(names, wanted, str(source))
     columns: dict[str, list[Any]] = {role: [] for role, _ in roles.present()}
     wanted_names = [(columns[role], names[position]) for role, position in roles.present()]
     for _, record in _objects(plain, source):
@@ -69,3 +70,6 @@ def _array(column: list[Any]) -> Values:
     array = np.empty(len(column), dtype=object)
     array[:] = column
     return array
+
+
+FORMATS.add("jsonl", FileFormat("JSON lines", read_json_lines, (".jsonl", ".ndjson", ".json")))

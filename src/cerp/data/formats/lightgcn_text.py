@@ -13,8 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cerp.data.formats.text_files import comment, empty
+from cerp.data.formats.base import FORMATS, FileFormat, SourceFile
+from cerp.data.formats.columns import Wanted
+from cerp.data.formats.text_files import comment_error, empty_error
 from cerp.data.formats.vocabulary import LARGEST_ID
+from cerp.data.ids import Ids
+from cerp.data.interactions import Interactions
 from cerp.errors import DataError
 
 
@@ -27,6 +31,20 @@ class ParsedFile(NamedTuple):
     """Every user that has a line, also one without items (common in test files)."""
 
 
+def read_lightgcn(file: SourceFile, wanted: Wanted) -> Interactions:
+    """The interactions in a file of its own."""
+    try:
+        parsed = parse([file.plain])[0]
+    except DataError as error:
+        raise DataError(str(error).replace(str(file.plain), str(file.path))) from None
+    user, item, lines = (
+        column.astype(str).astype(object) if wanted.ids == "string" else column for column in parsed
+    )
+    users, codes = Ids.in_native_order(np.concatenate([lines, user]))
+    items, item_codes = Ids.in_native_order(item)
+    return Interactions.from_codes(codes[len(lines) :], item_codes, users=users, items=items)
+
+
 def parse(paths: Sequence[Path], *, may_be_empty: Collection[Path] = ()) -> list[ParsedFile]:
     """Read files that belong together.
 
@@ -36,7 +54,7 @@ def parse(paths: Sequence[Path], *, may_be_empty: Collection[Path] = ()) -> list
     tables = [_rows(path) for path in paths]
     for path, rows in zip(paths, tables, strict=True):
         if not rows and path not in may_be_empty:
-            raise empty(path)
+            raise empty_error(path)
     lines = _id_columns([[row[0] for row in rows] for rows in tables], paths, "user")
     items = _id_columns(
         [[token for row in rows for token in row[1:]] for rows in tables], paths, "item"
@@ -63,7 +81,7 @@ def _rows(path: Path) -> list[list[str]]:
     rows = []
     for number, line in enumerate(text.splitlines(), start=1):
         if line.startswith("#"):
-            raise comment(path, number)
+            raise comment_error(path, number)
         if tokens := line.split():
             rows.append(tokens)
     return rows
@@ -90,13 +108,19 @@ def _integers(tokens: list[str], path: Path, what: str) -> npt.NDArray[np.int64]
     try:
         numbers = np.array(tokens, dtype=np.int64)
     except OverflowError:
-        raise _too_large(max(tokens, key=len), path, what) from None
+        raise _too_large_error(max(tokens, key=len), path, what) from None
     if numbers.size and numbers.max() > LARGEST_ID:
-        raise _too_large(str(numbers.max()), path, what)
+        raise _too_large_error(str(numbers.max()), path, what)
     if numbers.size and numbers.min() < 0:
         raise DataError(f"{path}: {what} id {numbers.min()} is negative; ids start at 0")
     return numbers
 
 
-def _too_large(number: str, path: Path, what: str) -> DataError:
+def _too_large_error(number: str, path: Path, what: str) -> DataError:
     return DataError(f"{path}: {what} id {number} is above {LARGEST_ID}, the largest integer id")
+
+
+# ``.txt`` says little: `cerp.data.formats.recognising` looks at the content.
+FORMATS.add(
+    "lightgcn", FileFormat("the LightGCN format", read_lightgcn, options=frozenset({"ids"}))
+)

@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cerp.data.formats.columns import Origin, Wanted, choose
-from cerp.data.formats.duckdb_scan import (
-    INSTANT,
-    INSTANT_TEXT,
-    SECONDS,
-    SECONDS_TEXT,
-    WHOLE_NUMBER,
-    WHOLE_NUMBER_TEXT,
-    Database,
-    Scan,
-    ScanError,
-    read_scan,
-)
+from cerp.data.formats.base import FORMATS, FileFormat, SourceFile
+from cerp.data.formats.columns import Origin, Wanted, choose_columns
+from cerp.data.formats.duckdb_scan import Database, Scan, ScanError, read_scan
+from cerp.data.formats.times import INSTANT, SECONDS, TEXT_READINGS, WHOLE_NUMBER
 from cerp.data.interactions import Interactions
 from cerp.errors import DataError
 
@@ -25,10 +16,25 @@ INTEGERS = {f"{sign}{size}INT" for sign in ("", "U") for size in ("TINY", "SMALL
     "INTEGER",
     "UINTEGER",
 }
+SUFFIXES = (".parquet", ".pq")
 TEXTS = {"VARCHAR", "UUID"}
 
 
-def read_parquet(files: Sequence[Path], source: Path, wanted: Wanted) -> Interactions:
+def read_parquet(file: SourceFile, wanted: Wanted) -> Interactions:
+    """The interactions in a file."""
+    return read_parts([file.plain], file.path, wanted)
+
+
+def parts_in(folder: Path) -> list[Path]:
+    """The parts of one table that lie in a folder, by name."""
+    return sorted(
+        file
+        for file in folder.iterdir()
+        if file.suffix.lower() in SUFFIXES and file.name[0] not in "._"
+    )
+
+
+def read_parts(files: Sequence[Path], source: Path, wanted: Wanted) -> Interactions:
     """The interactions in the files together; ``source`` is their name in messages."""
     table = "read_parquet($files, hive_partitioning=false)"
     given = {"files": [str(file) for file in files]}
@@ -36,7 +42,7 @@ def read_parquet(files: Sequence[Path], source: Path, wanted: Wanted) -> Interac
         with Database() as database:
             described = database.rows(f"describe select * from {table}", given)
             names, types = [row[0] for row in described], [row[1] for row in described]
-            roles = choose(names, wanted, str(source))
+            roles = choose_columns(names, wanted, str(source))
             columns = {role: _quoted(names[position]) for role, position in roles.present()}
             for side, position in (("user", roles.user), ("item", roles.item)):
                 columns[side] += _id_cast(types[position], names[position], side, source)
@@ -60,7 +66,7 @@ def _id_cast(kind: str, name: str, side: str, source: Path) -> str:
 
 def _time_readings(kind: str) -> tuple[str, ...]:
     if kind in TEXTS:
-        return (WHOLE_NUMBER_TEXT, SECONDS_TEXT, INSTANT_TEXT)
+        return TEXT_READINGS
     if kind in INTEGERS:
         return (WHOLE_NUMBER,)
     if kind.startswith(("TIMESTAMP", "DATE")):
@@ -70,3 +76,6 @@ def _time_readings(kind: str) -> tuple[str, ...]:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+FORMATS.add("parquet", FileFormat("Parquet", read_parquet, SUFFIXES, is_text=False))

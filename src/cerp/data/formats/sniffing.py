@@ -1,4 +1,9 @@
-"""The layout of delimited text: delimiter, header and columns, told from its first lines."""
+"""The layout of delimited text: delimiter, header and columns, told from its first lines.
+
+By hand, because DuckDB's ``sniff_csv`` (2.0) takes a file for something that it is not without
+saying so: ``::`` and blanks are no delimiters to it (one column), the first of nothing but
+text ids is a header, and where a later line has one column more, all lines above are skipped.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cerp.data.formats.columns import ITEM_NAMES, USER_NAMES, Column, is_recognised
-from cerp.data.formats.text_files import BLANKS, comment, empty, overlong
+from cerp.data.formats.text_files import BLANKS, comment_error, empty_error, overlong_error
 from cerp.errors import DataError
 
 DELIMITERS = ("::", "\t", ",", ";", "|", " ")
@@ -81,7 +86,7 @@ def sniff(
     delimiter = delimiter or find_delimiter(head, source)
     rows = first_records(head, delimiter, source)
     if not rows:
-        raise empty(source)
+        raise empty_error(source)
     first = rows[0][1]
     body = [fields for _, fields in rows[1:]]
     if header is None:
@@ -89,12 +94,12 @@ def sniff(
     if header is None:
         raise DataError(
             f"{source}: cannot tell whether line 1 is a header ({', '.join(first)}); "
-            "say so with header=True or False (--header, --no-header)"
+            "say so with header=True or header=False"
         )
     if not header:
         body = [first, *body]
     elif not body:
-        raise _no_rows(head, delimiter, source, is_whole=is_whole)
+        raise _no_rows_error(head, delimiter, source, is_whole=is_whole)
     return Layout(
         delimiter,
         columns=tuple(first) if header else tuple(range(len(first))),
@@ -125,18 +130,18 @@ def is_header(
 def find_delimiter(head: str, source: str) -> str:
     """The delimiter that cuts most records into as many fields as the first."""
     if not head.strip():
-        raise empty(source)
-    fits = {delimiter: fit(head, delimiter) for delimiter in DELIMITERS}
+        raise empty_error(source)
+    fits = {delimiter: regularity(head, delimiter) for delimiter in DELIMITERS}
     best = max(fits, key=lambda delimiter: fits[delimiter])
     if fits[best] == 0.0:
         raise DataError(
             f"{source}: line 1 has a single column (no tab, comma, semicolon, '|', '::' or "
-            "space in it); a table needs users and items; is it another delimiter= (--delimiter)?"
+            "space in it); a table needs users and items; is it another delimiter=?"
         )
     return best
 
 
-def fit(head: str, delimiter: str) -> float:
+def regularity(head: str, delimiter: str) -> float:
     """The share of records with as many fields, two or more, as the first."""
     try:
         widths = [len(fields) for _, fields in first_records(head, delimiter, "")]
@@ -167,23 +172,23 @@ def _refuse_comment(head: str, source: str, delimiters: Sequence[str]) -> None:
         return
     lines = [line for line in io.StringIO(head, newline="") if line.strip()]
     body = "".join(itertools.dropwhile(lambda line: line.lstrip().startswith("#"), lines))
-    delimiter = max(delimiters, key=lambda candidate: fit(body, candidate))
-    if fit(lines[0] + body, delimiter) < fit(body, delimiter):
-        raise comment(source, head[: head.index("#")].count("\n") + 1)
+    delimiter = max(delimiters, key=lambda candidate: regularity(body, candidate))
+    if regularity(lines[0] + body, delimiter) < regularity(body, delimiter):
+        raise comment_error(source, head[: head.index("#")].count("\n") + 1)
 
 
 def _trimmed(fields: list[str]) -> list[str]:
     return [field.strip(BLANKS) for field in fields]
 
 
-def _no_rows(head: str, delimiter: str, source: str, *, is_whole: bool) -> DataError:
+def _no_rows_error(head: str, delimiter: str, source: str, *, is_whole: bool) -> DataError:
     """Why there is nothing after the header."""
     try:
         *_, _last = records(io.StringIO(head, newline=""), delimiter)
     except csv.Error as error:
         return DataError(f"{source}, after line 1: not delimited text ({error})")
     if not is_whole:
-        return overlong(source, head.count("\n") + 1)
+        return overlong_error(source, head.count("\n") + 1)
     return DataError(
         f"{source}: the file holds a header line and no rows; each interaction is a row with a "
         "user and an item"

@@ -49,16 +49,21 @@ def head(plain: Path, source: Path) -> str:
     if b"\0" in start:
         raise DataError(
             f"{source}: binary data (it contains NUL bytes), not text; "
-            'if it is UTF-16 text, pass encoding="utf-16" (--encoding utf-16)'
+            'if it is UTF-16 text, pass encoding="utf-16"'
         )
     if not is_whole:
         start = start[: start.rfind(b"\n") + 1]
         if not start:
-            raise overlong(source, 1)
+            raise overlong_error(source, 1)
     try:
         return start.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise not_utf8(source, start.count(b"\n", 0, error.start) + 1) from None
+        raise not_utf8_error(source, start.count(b"\n", 0, error.start) + 1) from None
+
+
+def is_all_in_head(plain: Path) -> bool:
+    """Whether what `head` returns is the whole file."""
+    return plain.stat().st_size <= HEAD_BYTES
 
 
 def lines(plain: Path, source: Path) -> Iterator[str]:
@@ -66,19 +71,18 @@ def lines(plain: Path, source: Path) -> Iterator[str]:
     with plain.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         for number, line in enumerate(file, start=1):
             if not line.isascii() and any("\udc80" <= character <= "\udcff" for character in line):
-                raise not_utf8(source, number)
+                raise not_utf8_error(source, number)
             yield line
 
 
-def not_utf8(source: Path, line: int) -> DataError:
+def not_utf8_error(source: Path, line: int) -> DataError:
     """The error for a line that cannot be decoded."""
     return DataError(
-        f"{source}, line {line}: not UTF-8 text; pass its encoding, for example "
-        'encoding="latin-1" (--encoding latin-1)'
+        f'{source}, line {line}: not UTF-8 text; pass its encoding, for example encoding="latin-1"'
     )
 
 
-def overlong(source: object, line: int) -> DataError:
+def overlong_error(source: object, line: int) -> DataError:
     """The error for a line at the start of a file that hides what comes after it."""
     return DataError(
         f"{source}: line {line} is longer than what the layout is told from, the first "
@@ -86,14 +90,14 @@ def overlong(source: object, line: int) -> DataError:
     )
 
 
-def empty(source: object) -> DataError:
+def empty_error(source: object) -> DataError:
     """The error for a file without content."""
     return DataError(
         f"{source}: the file is empty; it must hold interactions, each with a user and an item"
     )
 
 
-def comment(source: object, line: int) -> DataError:
+def comment_error(source: object, line: int) -> DataError:
     """The error for a line that is for people."""
     return DataError(
         f"{source}, line {line}: starts with '#'; comments are not read, remove the line"

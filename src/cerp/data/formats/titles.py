@@ -9,7 +9,7 @@ import os
 import zlib
 from pathlib import Path
 
-from cerp.data.formats.columns import ITEM_NAMES, TITLE_NAMES, Column, choose_titles
+from cerp.data.formats.columns import ITEM_NAMES, TITLE_NAMES, Column, choose_title_columns
 from cerp.data.formats.sniffing import find_delimiter, is_header, records
 from cerp.data.formats.text_files import is_compressed
 from cerp.data.formats.vocabulary import CANONICAL_INTEGER
@@ -57,7 +57,7 @@ def _titles(path: Path) -> dict[str, str]:
     if is_header(first, body, (*ITEM_NAMES, *TITLE_NAMES)):
         columns = list(first)
         rows = rows[1:]
-    item, title = choose_titles(columns, str(path))
+    item, title = choose_title_columns(columns, str(path))
     for line, fields in rows:
         if len(fields) <= max(item, title):
             raise DataError(f"{path}, line {line}: {len(fields)} columns, no item id and title")

@@ -25,7 +25,7 @@ LARGEST_ID = 2**63 - 5
 """What a model file can hold (`cerp.artifact.numbers`): better refused before training."""
 LONG_INTEGER = 40
 """So many characters are always beyond it."""
-KEEP_AS_TEXT = 'ids="string" (--string-ids) keeps such ids as text'
+KEEP_AS_TEXT = 'ids="string" keeps such ids as text'
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def _refuse_mixed_types(
     kinds = [type(value) for value in chosen]
     present = set(kinds)
     if type(None) in present:
-        raise _missing(origin, int(rows[kinds.index(type(None))]), side)
+        raise _missing_error(origin, int(rows[kinds.index(type(None))]), side)
     if present in (set(), {int}, {str}):
         return
     allowed = kinds[0] if kinds[0] in (int, str) else None
@@ -146,10 +146,10 @@ def _refuse_missing(vocabulary: Vocabulary, side: str, origin: Origin) -> None:
     values = vocabulary.values.tolist()
     missing = [values.index(absent) for absent in (None, "") if absent in values]
     if missing:
-        raise _missing(origin, int(vocabulary.first_rows[missing].min()), side)
+        raise _missing_error(origin, int(vocabulary.first_rows[missing].min()), side)
 
 
-def _missing(origin: Origin, row: int, side: str) -> DataError:
+def _missing_error(origin: Origin, row: int, side: str) -> DataError:
     return DataError(f"{origin.at(row)}: the {side} id is missing; fill it in or remove the row")
 
 
