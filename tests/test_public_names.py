@@ -15,6 +15,7 @@ def test_the_public_names_are_these():
         "Metrics",
         "Splits",
         "__version__",
+        "compare",
         "evaluate",
         "fit",
         "id_leak",
@@ -22,6 +23,8 @@ def test_the_public_names_are_these():
         "load_splits",
         "paired_bootstrap",
         "read",
+        "report",
+        "tune",
     ]
 
 

@@ -21,6 +21,8 @@ from cerp.errors import MissingExtra
 
 if TYPE_CHECKING:
     from cerp import nn as nn
+    from cerp.comparison.compare import compare
+    from cerp.comparison.tune import tune
     from cerp.data.datasets import load as load_splits
     from cerp.data.interactions import Interactions
     from cerp.data.readers import read
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from cerp.errors import CerpError
     from cerp.evaluation.evaluate import Metrics, evaluate, paired_bootstrap
     from cerp.evaluation.id_leak import id_leak
+    from cerp.reports.write import report
     from cerp.runs.fit import fit
     from cerp.runtime import load
 
@@ -36,6 +39,7 @@ _HOMES = {
     "Interactions": "cerp.data.interactions",
     "Metrics": "cerp.evaluation.evaluate",
     "Splits": "cerp.data.splits",
+    "compare": "cerp.comparison.compare",
     "evaluate": "cerp.evaluation.evaluate",
     "fit": "cerp.runs.fit",
     "id_leak": "cerp.evaluation.id_leak",
@@ -43,6 +47,8 @@ _HOMES = {
     "load_splits": "cerp.data.datasets:load",
     "paired_bootstrap": "cerp.evaluation.evaluate",
     "read": "cerp.data.readers",
+    "report": "cerp.reports.write",
+    "tune": "cerp.comparison.tune",
 }
 
 __all__ = [
@@ -51,6 +57,7 @@ __all__ = [
     "Metrics",
     "Splits",
     "__version__",
+    "compare",
     "evaluate",
     "fit",
     "id_leak",
@@ -58,6 +65,8 @@ __all__ = [
     "load_splits",
     "paired_bootstrap",
     "read",
+    "report",
+    "tune",
 ]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import cerp
 from cerp.cli import app, main
-from cerp.comparison.variants import read_tuned
+from cerp.comparison.tuned import read_tuned
 from cerp.data.synthetic import synthetic
 
 

@@ -12,29 +12,27 @@ from cerp.methods.esapn.method import Esapn
 from cerp.methods.optembed.method import OptEmbed
 from cerp.methods.plain import Dhe, Full, Hash, Qr, Ud
 from cerp.methods.pruned import Cerp, Magnitude, Pep
+from cerp.registry import Registry
 from cerp.training.distributed import world_size
 
 __all__ = ["METHODS", "Context", "Found", "Method", "Search", "method"]
 
-METHODS: dict[str, type[Method]] = {
-    "autoemb": AutoEmb,
-    "cerp": Cerp,
-    "dhe": Dhe,
-    "esapn": Esapn,
-    "full": Full,
-    "hash": Hash,
-    "magnitude": Magnitude,
-    "optembed": OptEmbed,
-    "pep": Pep,
-    "qr": Qr,
-    "ud": Ud,
-}
+METHODS: Registry[type[Method]] = Registry("method", "cerp.methods")
+METHODS.add("autoemb", AutoEmb)
+METHODS.add("cerp", Cerp)
+METHODS.add("dhe", Dhe)
+METHODS.add("esapn", Esapn)
+METHODS.add("full", Full)
+METHODS.add("hash", Hash)
+METHODS.add("magnitude", Magnitude)
+METHODS.add("optembed", OptEmbed)
+METHODS.add("pep", Pep)
+METHODS.add("qr", Qr)
+METHODS.add("ud", Ud)
 
 
 def method(name: str, options: Mapping[str, Any] | None = None) -> Method:
     """A method by name, with options of its own, such as ``{"operation": "add"}`` for qr."""
-    if name not in METHODS:
-        raise ConfigError(f"unknown method {name!r}; choose one of {', '.join(METHODS)}")
     found, known = METHODS[name], METHODS[name].option_names()
     for option in options or {}:
         if option not in known:

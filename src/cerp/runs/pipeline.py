@@ -312,12 +312,14 @@ def _facts(
         "nnz": embedding.nnz,
         "paper_count": cost.paper,
         "stored_count": cost.stored,
+        **dict.fromkeys(("buckets", "empty_entities", "empty_rows")),
         **embedding.facts(),
         "best_epoch": best.result.best_epoch,
         "best_valid_ndcg@10": best.result.best_score,
         "seconds": round(search_seconds + seconds, 2),
         "search": search or None,
         "values": best.candidate.encoding.values,
+        "selection_metric": "ndcg@10",
     }
 
 
