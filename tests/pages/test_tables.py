@@ -21,6 +21,11 @@ def test_the_best_of_a_column_are_all_that_have_the_highest_score():
     assert best_in(0, [None]) == frozenset()
 
 
+def test_where_all_are_equal_none_is_best():
+    assert best_in(0, [0.0, 0.0, None]) == frozenset()
+    assert best_in(0, [0.5]) == {(0, 0)}
+
+
 def test_markdown_aligns_escapes_and_has_the_best_in_bold():
     assert markdown_table(SECTION.header, SECTION.rows, best=SECTION.best).splitlines() == [
         "| method | NDCG@10 |",

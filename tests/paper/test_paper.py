@@ -31,6 +31,7 @@ from cerp.paper.record import Interval, MeasuredCell, MissingCell, Record
 from cerp.runs.fit import fit_all
 from results_page.findings import findings
 from results_page.page import summary
+from results_page.rebuild import RECORDS, rebuild
 from results_page.results_index import ResultsIndex
 from small_models import small_model
 
@@ -550,6 +551,16 @@ def test_gowalla_is_as_the_paper_counts_it(shared_data, tmp_path: Path):
 def test_docs_results_is_built_from_the_files_in_results():
     page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     assert page == summary(ROOT / "results"), "run: make results-page"
+
+
+def test_the_tables_in_results_are_built_from_their_records(tmp_path: Path):
+    for path in (ROOT / "results").glob(RECORDS):
+        (tmp_path / path.parent.name).mkdir(exist_ok=True)
+        shutil.copy(path, tmp_path / path.parent.name)
+    rebuild(tmp_path)
+    for path in (path for path in tmp_path.glob("*/*") if path.is_file()):
+        kept = ROOT / "results" / path.relative_to(tmp_path)
+        assert path.read_bytes() == kept.read_bytes(), f"{kept}: run make results-page"
 
 
 def test_without_any_figures_everything_is_missing(tmp_path: Path):

@@ -106,6 +106,7 @@ def table(
     *,
     total: Sequence[str] | None = None,
     best: Collection[Place] = (),
+    has_caption: bool = True,
 ) -> Element:
     """A table that scrolls by itself where the screen is too narrow for it.
 
@@ -121,6 +122,8 @@ def table(
         A last row apart.
     best
         The cells that are bold: the best of their column.
+    has_caption
+        Whether the caption is shown; where a heading says the same, it need not be.
 
     """
     head = element("tr", *(element("th", name, scope="col") for name in header))
@@ -135,7 +138,7 @@ def table(
     # The caption is not in the table, where it would scroll away with it.
     return element(
         "figure",
-        element("figcaption", caption),
+        element("figcaption", caption) if has_caption else None,
         element("div", made, class_="scroll", tabindex=0, role="region", aria_label=caption),
         class_="table",
     )

@@ -39,8 +39,10 @@ class TablePage:
 
 
 def best_in(column: int, scores: Iterable[float | None]) -> frozenset[Place]:
-    """The cells of a column that have the highest score; None takes no part."""
+    """The cells of a column with the highest score; None takes no part, and equals are not best."""
     known = {row: score for row, score in enumerate(scores) if score is not None}
+    if len(known) > 1 and len(set(known.values())) == 1:
+        return frozenset()
     highest = max(known.values(), default=None)
     return frozenset((row, column) for row, score in known.items() if score == highest)
 
@@ -100,9 +102,16 @@ def markdown_table(
 
 
 def _parts(section: TableSection) -> list[Element]:
-    drawn = [] if section.figure is None else [element("figure", section.figure, class_="wide")]
-    shown = table(section.title, section.header, section.rows, best=section.best)
-    return [*drawn, shown, *listed(section.notes)]
+    shown = table(section.title, section.header, section.rows, best=section.best, has_caption=False)
+    return [*_drawn(section.figure), shown, *listed(section.notes)]
+
+
+def _drawn(figure: Element | None) -> list[Element]:
+    """A drawing, no larger than its own size."""
+    if figure is None:
+        return []
+    width = figure.get("viewBox", "").split()[2]
+    return [element("figure", figure, class_="wide", style=f"max-width: {width}px")]
 
 
 def _markdown_notes(notes: list[str]) -> str:
