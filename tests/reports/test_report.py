@@ -32,11 +32,11 @@ from cerp.evaluation.evaluate import evaluate
 from cerp.presets import preset
 from cerp.reports.commands import train_command
 from cerp.reports.findings import find
-from cerp.reports.finished_runs import read_runs
+from cerp.reports.finished_runs import ModelFile, read_runs
 from cerp.reports.judging import judge, popularity_groups
 from cerp.reports.page import page
 from cerp.reports.sentences import what_is_not_shown, what_is_shown
-from cerp.reports.sizes import stacked_bar
+from cerp.reports.sizes import section_key, stacked_bar
 from cerp.runs.facts import ModelFacts
 from small_models import DIM, NUM_ITEMS, NUM_USERS, small_model
 
@@ -468,7 +468,49 @@ def test_settings_without_an_option_are_left_to_python():
     assert train_command(Config(method_options={"size": 3}), "DATA", "run") is None
 
 
-# The command
+# From Python, and from the command line
+
+
+def test_report_writes_the_page_and_says_what_is_in_it(trained: list[Path], tmp_path: Path):
+    made = cerp.report(trained, tmp_path / "out.html", data=SPLITS, title="For Ada")
+    assert made.path.stat().st_size == made.bytes
+    assert "<h1>For Ada</h1>" in made.path.read_text(encoding="utf-8")
+    assert set(made.models) == {"cerp 80%", "cerp 95%", "full"}
+    assert made.best in made.models
+    assert made.fingerprint == SPLITS.fingerprint
+    assert repr(made).endswith(f"3 models, best: {made.best})")
+
+
+def test_one_run_needs_no_list(trained: list[Path], tmp_path: Path):
+    assert set(cerp.report(str(trained[1]), tmp_path / "out.html").models) == {"full"}
+
+
+def test_models_stand_by_falling_accuracy_and_the_best_is_bold(tmp_path: Path):
+    models = [summary("90%", 0.1), summary("80%", 0.3), summary("70%", 0.2)]
+    html = page_of(write_run(tmp_path / "run", *models))
+    (all_models,) = re.findall(r"<figcaption>All models</figcaption>.*?</table>", html, re.DOTALL)
+    assert re.findall(r'scope="row">(.*?)<', all_models) == ["cerp 80%", "cerp 70%", "cerp 90%"]
+    assert re.findall(r"<strong>(.*?)<", all_models) == ["0.3000", "0.3000"]
+
+
+def test_runs_selected_by_another_metric_are_compared_by_it(tmp_path: Path):
+    models = [summary("90%", 0.1), summary("80%", 0.3)]
+    for model, recall in zip(models, (0.8, 0.7), strict=True):
+        model["test"] |= {"recall@20": recall, "ndcg@20": 0.5}
+        model |= {"selection_metric": "recall@20", "best_valid_recall@20": recall}
+        model["valid"] |= {"recall@20": recall}
+    run = write_run(tmp_path / "run", *models, selection_metric="recall@20")
+    found = find(read_runs([run]))
+    assert (found.metric, found.best and found.best.label) == ("recall@20", "cerp 90%")
+    assert "it has Recall@20 0.8000 and NDCG@20 0.5000" in what_is_shown(found)
+
+
+def test_a_section_that_is_new_in_the_format_has_a_colour_too():
+    file = ModelFile(Path("model.cerp"), {"header": 10, "brand new": 5}, small_model("mf"))
+    assert [entry.text or entry[0].tail for entry in section_key([file]).iter("li")] == [
+        "header",
+        "brand new",
+    ]
 
 
 def test_the_command_writes_the_page_and_says_what_is_in_it(trained: list[Path], tmp_path: Path):

@@ -74,10 +74,11 @@ def variants() -> dict[str, Variant]:
 
 def variant(name: str) -> Variant:
     """A trained variant by name."""
-    known = variants()
-    if name not in known:
-        raise ConfigError(f"unknown method {name!r}; choose among {', '.join(known)}")
-    return known[name]
+    if name in NAMED:
+        return NAMED[name]
+    if name in METHODS:
+        return Variant(name)
+    raise ConfigError(f"unknown method {name!r}; choose among {', '.join(variants())}")
 
 
 def chosen_names(asked: Sequence[str]) -> list[str]:
