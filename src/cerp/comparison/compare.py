@@ -61,7 +61,7 @@ class Comparison:
         return to_markdown(page, conventions=conventions)
 
     def to_json(self) -> dict[str, Any]:
-        """As ``cerp compare --json`` prints it."""
+        """As ``cerp compare`` prints it for programs."""
         return {"results": [asdict(result) for result in self.results], "failed": self.failed}
 
     def raise_failures(self) -> None:

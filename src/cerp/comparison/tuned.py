@@ -53,7 +53,7 @@ class BestSettings:
         return merged(self.fixed, self.found)
 
     def to_json(self) -> dict[str, Any]:
-        """As ``best.json`` has it, and ``cerp tune --json`` prints it."""
+        """As ``best.json`` has it."""
         score = f"valid_{self.metric}"
         return {
             "method": self.method,

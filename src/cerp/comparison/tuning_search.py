@@ -7,7 +7,7 @@ process, which goes on from its last checkpoint.
 
     FOLDER/study.log      the journal
     FOLDER/trials/<n>/    the run of a trial
-    FOLDER/best.json      what was found, for `cerp compare --settings`
+    FOLDER/best.json      what was found, for `cerp.compare`
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def _drawn(figure: Element | None) -> list[Element]:
     if figure is None:
         return []
     width = figure.get("viewBox", "").split()[2]
-    return [element("figure", figure, class_="wide", style=f"max-width: {width}px")]
+    return [element("figure", figure, class_="drawing", style=f"max-width: {width}px")]
 
 
 def _markdown_notes(notes: list[str]) -> str:

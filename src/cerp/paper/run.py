@@ -52,7 +52,7 @@ class Reproduction:
         return to_markdown(self.page, conventions=conventions)
 
     def to_json(self) -> dict[str, Any]:
-        """As ``cerp paper --json`` prints it."""
+        """As ``cerp paper`` prints it for programs."""
         return {"rows": self.rows, "missing": len(self.record.missing)}
 
     def raise_failures(self) -> None:

@@ -43,7 +43,7 @@ class Report:
     """The figures of every model, by label."""
 
     def to_json(self) -> dict[str, Any]:
-        """As ``cerp report --json`` prints it."""
+        """As ``cerp report`` prints it for programs."""
         return {
             "report": str(self.path),
             "bytes": self.bytes,
