@@ -14,10 +14,10 @@ from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError
 from cerp.models import backbones
+from cerp.models.batch import Batch
 from cerp.models.embeddings.base import Embedding
 from cerp.models.recommender import Recommender
 from cerp.training.losses import bpr
-from cerp.training.sampling import Batch
 
 ENTITIES, DIM = 23, 6
 ALL_IDS = torch.arange(ENTITIES)

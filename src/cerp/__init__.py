@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from cerp.data.readers import read
     from cerp.data.splits import Splits
     from cerp.errors import CerpError
-    from cerp.evaluation.evaluate import Metrics, evaluate, paired_bootstrap
+    from cerp.evaluation.evaluate import evaluate
     from cerp.evaluation.id_leak import id_leak
+    from cerp.evaluation.metrics import Metrics
+    from cerp.evaluation.significance import paired_bootstrap
     from cerp.reports.write import report
     from cerp.runs.fit import fit
     from cerp.runtime import load
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "CerpError": "cerp.errors",
     "Interactions": "cerp.data.interactions",
-    "Metrics": "cerp.evaluation.evaluate",
+    "Metrics": "cerp.evaluation.metrics",
     "Splits": "cerp.data.splits",
     "compare": "cerp.comparison.compare",
     "evaluate": "cerp.evaluation.evaluate",
@@ -45,7 +47,7 @@ _HOMES = {
     "id_leak": "cerp.evaluation.id_leak",
     "load": "cerp.runtime",
     "load_splits": "cerp.data.datasets:load",
-    "paired_bootstrap": "cerp.evaluation.evaluate",
+    "paired_bootstrap": "cerp.evaluation.significance",
     "read": "cerp.data.readers",
     "report": "cerp.reports.write",
     "tune": "cerp.comparison.tune",

@@ -246,7 +246,7 @@ def test_evaluate_refuses_a_run_of_other_data(trained):
     [
         (["--budget", "100%"], "the pruned share must be above 0% and below 100%"),
         (["--budget", "20B"], "an embedding of 20 bytes is too small here"),
-        (["--backbone", "ncf"], "unknown backbone 'ncf'; there are: lightgcn, mf, mlp"),
+        (["--backbone", "ncf"], "unknown backbone 'ncf'; choose one of lightgcn, mf, mlp"),
         (["--buckets", "2"], "the smallest bucket count that can is 15"),
         (["--resume"], "--resume needs the folder of the run"),
         (["--epochs", "0"], "epochs must be above zero"),

@@ -29,11 +29,12 @@ from cerp.data.synthetic import synthetic
 from cerp.errors import DataError
 from cerp.evaluation.baselines import Random
 from cerp.evaluation.evaluate import evaluate
+from cerp.evaluation.popularity import popularity_groups
 from cerp.presets import preset
 from cerp.reports.commands import train_command
 from cerp.reports.findings import find
 from cerp.reports.finished_runs import ModelFile, read_runs
-from cerp.reports.judging import judge, popularity_groups
+from cerp.reports.judging import judge
 from cerp.reports.page import page
 from cerp.reports.sentences import what_is_not_shown, what_is_shown
 from cerp.reports.sizes import section_key, stacked_bar
@@ -381,9 +382,9 @@ def test_bars_are_as_wide_as_their_share_of_the_scale():
 def test_files_are_judged_as_evaluate_judges_them():
     scorer = Random(SPLITS.num_items, seed=1)
     ours, theirs = judge(scorer, SPLITS), evaluate(scorer, SPLITS, ks=[10])
-    assert np.array_equal(ours.metrics.users, theirs.users)
+    assert np.array_equal(ours.users, theirs.users)
     for name in ("ndcg@10", "recall@10"):
-        np.testing.assert_array_equal(ours.metrics.per_user[name], theirs.per_user[name])
+        np.testing.assert_array_equal(ours.per_user[name], theirs.per_user[name])
 
 
 def test_recall_by_popularity_is_the_hand_computed_one():
@@ -403,20 +404,25 @@ def test_recall_by_popularity_is_the_hand_computed_one():
 
     assert popularity_groups(train).tolist() == [item // 2 for item in range(20)]
     # Both look for item 0 in vain; user 20 finds items 4 and 5. Nobody's truth is elsewhere.
-    assert judge(FirstTenButZero(), splits).recall_by_popularity == [0, None, 1] + [None] * 7
+    assert judge(FirstTenButZero(), splits).recall_by_group["recall@10"] == [
+        0,
+        None,
+        1,
+        *[None] * 7,
+    ]
 
 
 def test_the_data_adds_popularity_intervals_and_tenths(trained: list[Path]):
     found = find(read_runs(trained), SPLITS)
     assert found.popularity is not None
-    floor = found.popularity.metrics.mean["ndcg@10"]
+    floor = found.popularity.mean["ndcg@10"]
     assert floor == pytest.approx(
         evaluate(cerp.evaluation.baselines.Popularity(SPLITS.train), SPLITS, ks=[10]).mean[
             "ndcg@10"
         ]
     )
     for model, judged in found.judgements.models.items():
-        score = judged.metrics.mean["ndcg@10"]
+        score = judged.mean["ndcg@10"]
         assert score == pytest.approx(model.test["ndcg@10"], abs=1e-6)
     assert set(found.differences) == {"cerp 80%", "cerp 95%", "full", "popularity"} - {
         found.best.label

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,15 +21,16 @@ from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, TrainingError
 from cerp.models import backbones
+from cerp.models.batch import Batch
 from cerp.models.embeddings.compositional import CompositionalEmbedding
 from cerp.models.embeddings.full import FullEmbedding
 from cerp.models.recommender import Recommender
 from cerp.runs.fit import fit, fit_all
 from cerp.runs.fitted_model import FittedModel
-from cerp.training import loop as training
-from cerp.training.loop import Checkpointing, EarlyStopping, Loop, Objective, StageHooks
-from cerp.training.sampling import Batch, Sampler
-from cerp.training.stages import ScheduledPruning
+from cerp.training.loop import Checkpointing, EarlyStopping, Loop, StageHooks
+from cerp.training.objective import Objective
+from cerp.training.pruning_hooks import ScheduledPruning
+from cerp.training.sampling import Sampler
 
 QUIET = RunOptions(quiet=True)
 
@@ -188,24 +188,6 @@ def test_cosine_ends_near_zero():
     assert rate == pytest.approx(0.1 * (1 + np.cos(0.95 * np.pi)) / 2)
 
 
-def test_freed_memory_is_kept_for_all_steps_and_no_longer(monkeypatch: pytest.MonkeyPatch):
-    happened: list[str] = []
-
-    @contextmanager
-    def noted() -> Iterator[None]:
-        happened.append("kept")
-        yield
-        happened.append("handed back")
-
-    class NoteSteps(StageHooks):
-        def before_step(self, step: int) -> None:
-            happened.append("step")
-
-    monkeypatch.setattr(training, "freed_memory_kept", noted)
-    loop_over(mf(), epochs=1, hooks=NoteSteps()).run()
-    assert happened == ["kept", "step", "step", "handed back"]
-
-
 def test_a_loss_that_is_not_finite_stops_with_the_step_named():
     class PoisonAtStep3(StageHooks):
         def before_step(self, step: int) -> None:
@@ -334,7 +316,7 @@ def test_pruning_takes_the_wanted_epochs_at_any_batch_size_with_any_optimizer(
 
 def test_a_stall_can_stop_the_run(monkeypatch: pytest.MonkeyPatch):
     # Against a penalty that is never halved, a decay this weak lifts no threshold any more.
-    monkeypatch.setattr("cerp.training.stages.DECAY_TIMES_ROWS", 2e-7)
+    monkeypatch.setattr("cerp.training.pruning_hooks.DECAY_TIMES_ROWS", 2e-7)
     prune = PruneConfig(
         mode="free", epochs=1, max_epochs=40, gamma=1.0, gamma_decay=1.0, on_stall="stop"
     )
@@ -366,7 +348,7 @@ def test_a_stall_is_told_once_and_finished_by_projection(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):
-    monkeypatch.setattr("cerp.training.stages.DECAY_TIMES_ROWS", 2e-7)
+    monkeypatch.setattr("cerp.training.pruning_hooks.DECAY_TIMES_ROWS", 2e-7)
     model = stalled(action, max_epochs=12)
     told = capsys.readouterr().err
     assert (told.count("pruning stalled"), told.count(words)) == (1, 1)
@@ -378,7 +360,7 @@ def test_a_stall_is_told_once_and_finished_by_projection(
 def test_epochs_that_run_out_are_told_like_a_stall(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr("cerp.training.stages.DECAY_TIMES_ROWS", 2e-7)
+    monkeypatch.setattr("cerp.training.pruning_hooks.DECAY_TIMES_ROWS", 2e-7)
     assert not stalled("report", max_epochs=2).facts["search"]["reached"]
     told = capsys.readouterr().err
     # 200 entities of dimension 8: 1% of 1,600 values.

@@ -15,11 +15,12 @@ from cerp.methods import Context
 from cerp.methods.searching import ValidationBatches
 from cerp.models import backbones
 from cerp.models.backbones.base import BatchOutput
+from cerp.models.batch import Batch
 from cerp.models.embeddings.full import FullEmbedding
 from cerp.models.recommender import Recommender
 from cerp.runs.fit import fit_all
 from cerp.training.loop import Loop, SideStep, StageHooks
-from cerp.training.sampling import Batch, Sampler
+from cerp.training.sampling import Sampler
 
 IDS = {"users": Ids.range(3), "items": Ids.range(6)}
 TRAIN = Interactions.from_codes([0, 0, 1, 2], [0, 1, 2, 3], **IDS)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from cerp.cli.output import print_note
-from cerp.evaluation.evaluate import CONVENTIONS
+from cerp.evaluation.metrics import CONVENTIONS
 
 Conventions = Annotated[
     bool, typer.Option("--conventions", help="Also print how the figures are computed.")

@@ -110,6 +110,7 @@ def train(
         from cerp.comparison.variants import config_of
         from cerp.runs.fit import fit_all
         from cerp.training.distributed import process_group, rank
+        from cerp.training.malloc import freed_memory_kept
     question_small_counts(budget or [])
     if resume and output is None:
         raise ConfigError("--resume needs the folder of the run: -o RUN")
@@ -138,7 +139,7 @@ def train(
             chosen.train, epochs=epochs, learning_rate=learning_rate, batch_size=batch_size
         ),
     )
-    with process_group(chosen_device(device)) as own_device:
+    with process_group(chosen_device(device)) as own_device, freed_memory_kept(own_device):
         options = RunOptions(device=own_device, folder=output, resume=resume)
         try:
             models = fit_all(splits, config, options)

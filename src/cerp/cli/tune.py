@@ -10,6 +10,7 @@ import typer
 from cerp.cli.options import (
     AsJson,
     Device,
+    chosen_device,
     needs_torch,
     question_small_counts,
     reads_data,
@@ -59,19 +60,22 @@ def tune(
     with needs_torch("Tuning"):
         from cerp.comparison.tune import BEST_FILE
         from cerp.comparison.tune import tune as search
+        from cerp.training.malloc import freed_memory_kept
     question_small_counts([budget])
-    best = search(
-        splits,
-        method,
-        output=output,
-        backbone=backbone,
-        budget=budget,
-        trials=trials,
-        epochs=epochs,
-        dim=dim,
-        prune_epochs=prune_epochs,
-        device=device,
-    )
+    device = chosen_device(device)
+    with freed_memory_kept(device):
+        best = search(
+            splits,
+            method,
+            output=output,
+            backbone=backbone,
+            budget=budget,
+            trials=trials,
+            epochs=epochs,
+            dim=dim,
+            prune_epochs=prune_epochs,
+            device=device,
+        )
     if as_json:
         print_json(best.to_json())
         return

@@ -24,7 +24,7 @@ from cerp.comparison.jobs import Cell, Job
 from cerp.comparison.metrics import MAIN_METRIC, METRICS, field_of
 from cerp.config import Config, differences
 from cerp.errors import ConfigError, DataError
-from cerp.evaluation.evaluate import Metrics
+from cerp.evaluation.metrics import Metrics
 from cerp.files import make_folder, write_bytes, write_text
 from cerp.runs.facts import ModelFacts
 

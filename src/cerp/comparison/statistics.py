@@ -10,7 +10,8 @@ import numpy as np
 
 from cerp.comparison.metrics import MAIN_METRIC
 from cerp.errors import ConfigError
-from cerp.evaluation.evaluate import Metrics, paired_bootstrap
+from cerp.evaluation.metrics import Metrics
+from cerp.evaluation.significance import paired_bootstrap
 
 Mark = Literal["better", "worse", "not clear"]
 

@@ -16,7 +16,7 @@ from cerp.comparison.jobs import is_size
 from cerp.comparison.metrics import MAIN_METRIC, METRICS, field_of
 from cerp.comparison.results import Result, Results
 from cerp.comparison.statistics import mark, over_seeds, spread
-from cerp.evaluation.evaluate import CONVENTIONS, Metrics
+from cerp.evaluation.metrics import CONVENTIONS, Metrics
 from cerp.pages.html import Place
 from cerp.pages.numbers import metric_name
 from cerp.pages.tables import NOTHING, TablePage, TableSection, best_in

@@ -31,10 +31,12 @@ from cerp.config import Config, RunOptions
 from cerp.data.splits import Part, Splits
 from cerp.errors import CerpError, ConfigError
 from cerp.evaluation.baselines import Popularity
-from cerp.evaluation.evaluate import Metrics, evaluate
+from cerp.evaluation.evaluate import evaluate
+from cerp.evaluation.metrics import Metrics
 from cerp.runs.facts import ModelFacts
 from cerp.runs.fit import fit_all
 from cerp.runs.fitted_model import FittedModel
+from cerp.training.malloc import freed_memory_kept
 from cerp.training.stages import score_memory
 
 DATA_FOLDER = "data"
@@ -180,9 +182,10 @@ def main(path: Path) -> None:
     described = json.loads((path / JOB_FILE).read_text("utf-8"))
     job, device = Job.from_dict(described["job"]), described["device"]
     found: list[Result] = []
-    for result in work(job, Splits.load(folder.comparison / DATA_FOLDER), folder, device):
-        found.append(result)
-        write_lines(path / RESULTS_FILE, found)
+    with freed_memory_kept(device):
+        for result in work(job, Splits.load(folder.comparison / DATA_FOLDER), folder, device):
+            found.append(result)
+            write_lines(path / RESULTS_FILE, found)
 
 
 def _interrupt_when_input_ends() -> None:

@@ -7,13 +7,14 @@ from typing import Any
 
 from cerp.errors import ConfigError
 from cerp.methods.autoemb.method import AutoEmb
-from cerp.methods.base import Context, Found, Method, Search
+from cerp.methods.base import Context, Method, Search
 from cerp.methods.esapn.method import Esapn
 from cerp.methods.optembed.method import OptEmbed
 from cerp.methods.plain import Dhe, Full, Hash, Qr, Ud
 from cerp.methods.pruned import Cerp, Magnitude, Pep
 from cerp.registry import Registry
 from cerp.training.distributed import world_size
+from cerp.training.search_result import Found
 
 __all__ = ["METHODS", "Context", "Found", "Method", "Search", "method"]
 

@@ -14,11 +14,10 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from cerp.artifact import ComposedEmbedding
 from cerp.config import Config, RunOptions
@@ -29,6 +28,7 @@ from cerp.models.backbones import Backbone
 from cerp.models.embeddings.base import Embedding
 from cerp.models.recommender import Recommender
 from cerp.training.loop import Checkpointing, StageHooks
+from cerp.training.search_result import Found
 
 CHECKPOINT = "checkpoint.safetensors"
 
@@ -87,13 +87,6 @@ class Context:
         return Checkpointing(folder / CHECKPOINT, stage, self.options.checkpoint_seconds)
 
 
-class Found(NamedTuple):
-    """What a search leaves for one budget."""
-
-    tensors: dict[str, Tensor]
-    facts: dict[str, Any]
-
-
 class Search(NamedTuple):
     """What a search leaves."""
 
@@ -135,28 +128,3 @@ class Method(ABC):
     def hooks(self, context: Context, model: Recommender) -> StageHooks:
         """What happens around the steps of training."""
         return StageHooks()
-
-
-def packed(found: dict[int, Found]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Finds by limit, as named tensors and facts."""
-    tensors = {
-        f"{limit}.{name}": tensor
-        for limit, entry in found.items()
-        for name, tensor in entry.tensors.items()
-    }
-    return tensors, {str(limit): entry.facts for limit, entry in found.items()}
-
-
-def unpacked(tensors: dict[str, Tensor], facts: dict[str, Any]) -> dict[int, Found]:
-    """The inverse of `packed`."""
-
-    def of(limit: str) -> Found:
-        prefix = f"{limit}."
-        own = {
-            name.removeprefix(prefix): tensor
-            for name, tensor in tensors.items()
-            if name.startswith(prefix)
-        }
-        return Found(own, facts[limit])
-
-    return {int(limit): of(limit) for limit in facts}

@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 from typing import Any, ClassVar
 
-from cerp.methods.base import Context, Found, Method
+from cerp.methods.base import Context, Method
 from cerp.methods.dhe import DeepHashEmbedding
 from cerp.methods.hashed import HashedEmbedding
 from cerp.methods.qr import QuotientRemainderEmbedding
 from cerp.methods.ud import UniformEmbedding
 from cerp.models.embeddings.base import Embedding
 from cerp.models.embeddings.full import FullEmbedding
+from cerp.training.search_result import Found
 
 GIVEN_BY_THE_RUN = {"generator", "padding_idx", "positions"}
 

@@ -13,12 +13,13 @@ from cerp.assignment.bucket_rule import bucket_count
 from cerp.choices import Rewind
 from cerp.config import PruneConfig
 from cerp.errors import ConfigError
-from cerp.methods.base import Context, Found, Method, Search
+from cerp.methods.base import Context, Method, Search
 from cerp.methods.pep import PrunableTable
 from cerp.models.embeddings.base import Embedding
 from cerp.models.embeddings.compositional import CompositionalEmbedding
 from cerp.models.embeddings.prunable import PrunableEmbedding
 from cerp.pruning.functional import top_mask
+from cerp.training.search_result import Found
 from cerp.training.stages import prune
 
 PrunedWeights = Literal["table", "codebooks"]
@@ -43,19 +44,16 @@ class Pruned(Method):
 
     def search(self, context: Context) -> Search:
         """Masks and pruned values for each limit."""
-        snapshots, history = prune(
+        found, history = prune(
             context.recommender(self.fresh(context)),
             context.splits,
             self.pruning(context),
             list(context.limits),
             seed=context.config.seed,
             options=context.options,
+            loss=context.config.loss,
             checkpointing=context.checkpointing(self.search_stage),
         )
-        found = {
-            limit: Found({"weight": entry.weight, "mask": entry.mask}, entry.facts)
-            for limit, entry in snapshots.items()
-        }
         return Search(found, history)
 
     def embedding(self, context: Context, limit: int, found: Found) -> Embedding:

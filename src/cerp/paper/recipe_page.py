@@ -7,7 +7,7 @@ from typing import Any
 
 from cerp.budget import percent_of
 from cerp.comparison.metrics import MAIN_METRIC, METRICS, field_of
-from cerp.evaluation.evaluate import CONVENTIONS
+from cerp.evaluation.metrics import CONVENTIONS
 from cerp.pages.numbers import metric_name
 from cerp.pages.tables import TablePage, TableSection, best_in
 from cerp.paper.ablation_table import ablation_sections

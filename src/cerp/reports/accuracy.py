@@ -65,6 +65,6 @@ def _references(found: Findings) -> list[Reference]:
         if model.test is not None
     ]
     if found.popularity is not None:
-        floor = found.popularity.metrics.mean[found.metric]
+        floor = found.popularity.mean[found.metric]
         lines.append(Reference("popularity", floor, "floor"))
     return lines

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from cerp.config import Config
 from cerp.data.splits import Splits
-from cerp.evaluation.evaluate import Difference, paired_bootstrap
+from cerp.evaluation.metrics import Metrics
+from cerp.evaluation.significance import Difference, paired_bootstrap
 from cerp.reports.finished_runs import FinishedRun, Model
-from cerp.reports.judging import Judged, Judgements, cut_of, judge_models
+from cerp.reports.judging import Judgements, cut_of, judge_models
 
 DRAWS = 2_000
 """Of the bootstrap: 95% bounds in four digits need no more."""
@@ -68,7 +69,7 @@ class Findings:
         return [model for run in self.runs for model in run.models]
 
     @property
-    def popularity(self) -> Judged | None:
+    def popularity(self) -> Metrics | None:
         """The floor, if there is data to compute it from."""
         return None if self.judgements is None else self.judgements.popularity
 
@@ -146,8 +147,8 @@ def _differences(
         model.label: judged for model, judged in judgements.models.items() if model is not best
     }
     others["popularity"] = judgements.popularity
-    mine = judgements.models[best].metrics
+    mine = judgements.models[best]
     return {
-        label: paired_bootstrap(mine, judged.metrics, metric, samples=DRAWS)
+        label: paired_bootstrap(mine, judged, metric, samples=DRAWS)
         for label, judged in others.items()
     }

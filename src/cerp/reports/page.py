@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cerp.evaluation.evaluate import CONVENTIONS
+from cerp.evaluation.metrics import CONVENTIONS
 from cerp.pages import html
 from cerp.pages.html import Card, Parts, element, folded
 from cerp.pages.numbers import count

@@ -17,17 +17,18 @@ def popularity(found: Findings) -> Parts:
         return _head_and_tail(found)
     judged = {model.label: one for model, one in found.judgements.models.items()}
     judged["popularity"] = found.judgements.popularity
-    recall, shown = f"Recall@{found.judgements.k}", metric_name(found.metric)
+    by_group = f"recall@{found.judgements.k}"
+    recall, shown = metric_name(by_group), metric_name(found.metric)
     header = ["model", shown, *(f"tenth {number}" for number in range(1, GROUPS + 1))]
-    ranked = sorted(judged.items(), key=lambda entry: -entry[1].metrics.mean[found.metric])
-    scores = [one.metrics.mean[found.metric] for _, one in ranked]
+    ranked = sorted(judged.items(), key=lambda entry: -entry[1].mean[found.metric])
+    scores = [one.mean[found.metric] for _, one in ranked]
     rows = [
-        [label, metric(score), *map(metric, one.recall_by_popularity)]
+        [label, metric(score), *map(metric, one.recall_by_group[by_group])]
         for (label, one), score in zip(ranked, scores, strict=True)
     ]
     best = best_in(1, scores)
     for tenth in range(GROUPS):
-        best |= best_in(2 + tenth, [one.recall_by_popularity[tenth] for _, one in ranked])
+        best |= best_in(2 + tenth, [one.recall_by_group[by_group][tenth] for _, one in ranked])
     series = _series(found, found.judgements)
     chart = line_chart(
         f"{recall} by item popularity",
@@ -52,6 +53,7 @@ def popularity(found: Findings) -> Parts:
 
 def _series(found: Findings, judgements: Judgements) -> list[Series]:
     """Every run at its tightest budget, and popularity."""
+    by_group = f"recall@{judgements.k}"
     drawn = [
         (run.tightest.label, found.style(run), judgements.models[run.tightest])
         for run in sorted(found.runs, key=found.style)
@@ -64,7 +66,7 @@ def _series(found: Findings, judgements: Judgements) -> list[Series]:
             style,
             [
                 Point(place, value, f"{metric(value)} in tenth {place}")
-                for place, value in enumerate(one.recall_by_popularity, 1)
+                for place, value in enumerate(one.recall_by_group[by_group], 1)
                 if value is not None
             ],
         )

@@ -40,7 +40,7 @@ def what_is_shown(found: Findings) -> str:
     if found.popularity is not None:
         sentences.append(
             f"The most popular items for everybody, the floor, have {metric_name(main)} "
-            f"{metric(found.popularity.metrics.mean[main])}."
+            f"{metric(found.popularity.mean[main])}."
         )
     return " ".join(sentences)
 

@@ -60,7 +60,7 @@ def _model_table(found: Findings) -> Element:
     ]
     entries = [(model.test or {}, _model_row(found, model)) for model in found.ranked]
     if found.popularity is not None:
-        floor = found.popularity.metrics.mean
+        floor = found.popularity.mean
         row = ["popularity", metric(floor[main]), metric(floor[second])]
         entries.append((floor, row + [UNKNOWN] * (len(header) - len(row))))
         entries.sort(key=lambda entry: -entry[0].get(main, float("-inf")))

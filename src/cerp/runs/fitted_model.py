@@ -13,7 +13,7 @@ from cerp.config import Config
 from cerp.data.ids import Id
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
-from cerp.evaluation.evaluate import Metrics
+from cerp.evaluation.metrics import Metrics
 from cerp.export.to_arrays import Graph, SizeLimit, file_facts, ship, within
 from cerp.files import write_bytes
 from cerp.models.recommender import Recommender

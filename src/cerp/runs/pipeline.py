@@ -23,12 +23,12 @@ from cerp.config import Config, RunOptions
 from cerp.data.ids import Int32Array
 from cerp.data.splits import PARTS, Part, Splits
 from cerp.errors import ConfigError, DataError
-from cerp.evaluation.evaluate import Metrics, evaluate
+from cerp.evaluation.evaluate import DEFAULT_KS, evaluate
 from cerp.evaluation.id_leak import id_leak
+from cerp.evaluation.metrics import Metrics, cutoff_of
 from cerp.export.to_arrays import SizeLimit, as_shipped, ship, within
 from cerp.files import write_bytes
 from cerp.methods import Context, Found
-from cerp.methods.base import packed, unpacked
 from cerp.models import backbones
 from cerp.models.embeddings.base import Embedding
 from cerp.models.recommender import Recommender
@@ -37,6 +37,9 @@ from cerp.runs.folder import SEARCHED, add_curves, model_file, trained_file
 from cerp.sizing.precision_plan import FULL, Candidate, find_candidates
 from cerp.training.checkpoint import read_checkpoint, write_checkpoint
 from cerp.training.distributed import rank
+from cerp.training.losses import LOSSES
+from cerp.training.penalties import PENALTIES
+from cerp.training.search_result import pack, unpack
 from cerp.training.stages import StageResult, score_memory, train
 
 
@@ -59,6 +62,8 @@ class Run:
         self.folder = options.folder
         self.budgets = (FULL,) if config.method == "full" else config.budgets
         backbones.check(config.backbone, config.backbone_options)
+        _ = LOSSES[config.loss], PENALTIES[config.prune.penalty]  # refused before training
+        cutoff_of(config.selection_metric)
         if config.buckets is not None:
             Hash(config.hashing, splits.num_entities, config.buckets)  # refuses what it cannot hash
         if not len(splits.valid):
@@ -109,7 +114,7 @@ class Run:
         """What the search found, from its stage or from the file that it left."""
         path = self.folder / SEARCHED if self.folder else None
         if path and path.exists():
-            return unpacked(*read_checkpoint(path))
+            return unpack(*read_checkpoint(path))
         started = time.monotonic()
         search = self.method.search(context)
         seconds = round(time.monotonic() - started, 2)
@@ -119,7 +124,7 @@ class Run:
         }
         if path and rank() == 0:
             add_curves(path.parent, self.method.search_stage, search.history)
-            write_checkpoint(path, *packed(found))
+            write_checkpoint(path, *pack(found))
         return found
 
     def _model(
@@ -130,7 +135,7 @@ class Run:
             return self._read_model(path, context, budget, candidates, found)
         started = time.monotonic()
         trained = self._trained(context, budget, candidates, found)
-        best = max(trained, key=lambda entry: entry.valid.mean["ndcg@10"])
+        best = max(trained, key=lambda entry: entry.valid.mean[self.config.selection_metric])
         recommender, splits = best.recommender, self.splits
         judged: dict[str, Metrics] = {}
         if self.config.refit:
@@ -212,6 +217,8 @@ class Run:
             seed=self.config.seed + 1,
             label=stage,
             options=self.options,
+            loss=self.config.loss,
+            selection_metric=self.config.selection_metric,
             hooks=self.method.hooks(context, recommender),
             epochs=epochs,
             checkpointing=context.checkpointing(stage),
@@ -232,7 +239,8 @@ class Run:
 
     def _judged(self, recommender: Recommender, splits: Splits, part: Part) -> Metrics:
         memory = score_memory(recommender.device)
-        return evaluate(recommender.scorer(), splits, on=part, memory=memory)
+        ks = {*DEFAULT_KS, cutoff_of(self.config.selection_metric)}
+        return evaluate(recommender.scorer(), splits, on=part, ks=sorted(ks), memory=memory)
 
     def _file_facts(self, model: FittedModel) -> dict[str, Any]:
         """The model file's sizes; the file itself, where the run has a folder."""

@@ -145,10 +145,6 @@ class Embedding(nn.Module, ABC):
             if entry.mask is not None and table.mask is not None:
                 entry.mask.copy_(torch.from_numpy(np.array(table.mask)))
 
-    def penalty(self, ids: Tensor, temperature: float = 100.0) -> Tensor:
-        """What pruning adds to the loss for a batch of ids: 0 where nothing is being pruned."""
-        return torch.zeros((), device=ids.device)
-
     def _zero_padding(self, vectors: Tensor, ids: Tensor | None = None) -> Tensor:
         """The vectors of ids, or of all entities, with that of the padding zero."""
         if self.padding_idx is None:

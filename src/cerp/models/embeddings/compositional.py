@@ -104,12 +104,12 @@ class CompositionalEmbedding(PrunableEmbedding):
         return tuple(map(composition.table, torch.split(self.effective_weight(), width, dim=1)))
 
     def penalty(self, ids: Tensor, temperature: float = 100.0) -> Tensor:
-        """``−Σ_{k in ids} ‖tanh(η e_k)‖²`` while pruning, 0 otherwise.
+        """``−Σ_{k in ids} ‖tanh(η e_k)‖²`` while pruning, 0 otherwise, for models of your own.
 
         Divide by the number of ids to give its weight γ one meaning at every batch size.
         """
         if self.threshold is None:
-            return super().penalty(ids, temperature)
+            return torch.zeros((), device=ids.device)
         return pruning_penalty(self(ids), temperature=temperature)
 
     @torch.no_grad()
