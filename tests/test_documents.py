@@ -37,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             for user, item in zip(data.user, data.item, strict=True)
         )
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cerp.methods, "METHODS", dict(cerp.methods.METHODS))
+    monkeypatch.setattr(cerp.methods.METHODS, "_parts", dict(cerp.methods.METHODS._parts))
     monkeypatch.setattr(BACKBONES, "_parts", dict(BACKBONES._parts))
     return tmp_path
 

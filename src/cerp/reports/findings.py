@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from cerp.config import Config
 from cerp.data.splits import Splits
-from cerp.evaluation.metrics import Metrics
+from cerp.evaluation.metrics import Metrics, cutoff_of
 from cerp.evaluation.significance import Difference, paired_bootstrap
 from cerp.reports.finished_runs import FinishedRun, Model
-from cerp.reports.judging import Judgements, cut_of, judge_models
+from cerp.reports.judging import Judgements, judge_models
 
 DRAWS = 2_000
 """Of the bootstrap: 95% bounds in four digits need no more."""
@@ -97,7 +97,7 @@ def find(runs: list[FinishedRun], splits: Splits | None = None) -> Findings:
     compact = [model for model in models if not model.run.is_full]
     best = max(compact, key=lambda model: model.validation, default=None)
     metric = _common_metric(runs)
-    judgements = None if splits is None else judge_models(runs, splits, k=cut_of(metric))
+    judgements = None if splits is None else judge_models(runs, splits, k=cutoff_of(metric))
     return Findings(
         runs,
         _counts(runs, splits),

@@ -33,11 +33,6 @@ class Judgements:
     """Length of the lists."""
 
 
-def cut_of(metric: str) -> int:
-    """10 of ``ndcg@10``."""
-    return int(metric.partition("@")[2])
-
-
 def judge_models(runs: Sequence[FinishedRun], splits: Splits, *, k: int) -> Judgements:
     """Judge the file of every model, on data that must be what the runs were trained on."""
     trained_on = runs[0].origin.fingerprint

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from cerp.evaluation.metrics import cutoff_of
 from cerp.pages.axes import rank_axis, zero_axis
 from cerp.pages.charts import Point, Series, legend, line_chart
 from cerp.pages.html import Parts, element, remark, table
 from cerp.pages.numbers import metric, metric_name
 from cerp.pages.tables import best_in
 from cerp.reports.findings import Findings
-from cerp.reports.judging import GROUPS, Judgements, cut_of
+from cerp.reports.judging import GROUPS, Judgements
 
 
 def popularity(found: Findings) -> Parts:
@@ -75,7 +76,7 @@ def _series(found: Findings, judgements: Judgements) -> list[Series]:
 
 
 def _head_and_tail(found: Findings) -> Parts:
-    recall = f"recall@{cut_of(found.metric)}"
+    recall = f"recall@{cutoff_of(found.metric)}"
     rows = [
         [
             model.label,
