@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from machine import RESULTS, write_figures
 
-from cerp.comparison.tuning import Question, tune
+from cerp.comparison.tune import tune
 from cerp.data.splits import Splits
 from cerp.paper.searched import best_by_budget
 
@@ -79,8 +79,15 @@ def main() -> None:
     if not given.collect:
         splits = Splits.load(Path(os.environ["CERP_DATA_DIR"]) / given.dataset)
         for asked in questions(given.methods.split(","), given.backbones.split(",")):
-            question = Question(asked.method, asked.backbone, asked.budget, EPOCHS, {})
-            tune(splits, question, folder / asked.name, device=given.device)
+            tune(
+                splits,
+                asked.method,
+                backbone=asked.backbone,
+                budget=asked.budget,
+                epochs=EPOCHS,
+                output=folder / asked.name,
+                device=given.device,
+            )
     collect(folder, given.dataset)
 
 

@@ -18,6 +18,7 @@ def test_the_public_names_are_these():
         "Runtime",
         "Splits",
         "__version__",
+        "compare",
         "evaluate",
         "fit",
         "id_leak",
@@ -25,6 +26,8 @@ def test_the_public_names_are_these():
         "load_splits",
         "paired_bootstrap",
         "read",
+        "report",
+        "tune",
     ]
 
 

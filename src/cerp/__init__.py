@@ -21,6 +21,8 @@ from cerp.errors import MissingExtra
 
 if TYPE_CHECKING:
     from cerp import nn as nn
+    from cerp.comparison.compare import compare
+    from cerp.comparison.tune import tune
     from cerp.config import Config
     from cerp.data.datasets import load as load_splits
     from cerp.data.interactions import Interactions
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from cerp.evaluation.id_leak import id_leak
     from cerp.evaluation.metrics import Metrics
     from cerp.evaluation.significance import paired_bootstrap
+    from cerp.reports.write import report
     from cerp.runs.fit import fit
     from cerp.runs.fitted_model import FittedModel
     from cerp.runtime import Runtime, load
@@ -43,6 +46,7 @@ _HOMES = {
     "Runtime": "cerp.runtime",
     "Metrics": "cerp.evaluation.metrics",
     "Splits": "cerp.data.splits",
+    "compare": "cerp.comparison.compare",
     "evaluate": "cerp.evaluation.evaluate",
     "fit": "cerp.runs.fit",
     "id_leak": "cerp.evaluation.id_leak",
@@ -50,6 +54,8 @@ _HOMES = {
     "load_splits": "cerp.data.datasets:load",
     "paired_bootstrap": "cerp.evaluation.significance",
     "read": "cerp.data.readers",
+    "report": "cerp.reports.write",
+    "tune": "cerp.comparison.tune",
 }
 
 __all__ = [
@@ -61,6 +67,7 @@ __all__ = [
     "Runtime",
     "Splits",
     "__version__",
+    "compare",
     "evaluate",
     "fit",
     "id_leak",
@@ -68,6 +75,8 @@ __all__ = [
     "load_splits",
     "paired_bootstrap",
     "read",
+    "report",
+    "tune",
 ]
 
 

@@ -103,3 +103,11 @@ def _kept_share(text: str, percent: Fraction) -> Fraction:
             f"budget {text!r} is out of range: the pruned share must be above 0% and below 100%"
         )
     return 1 - percent / 100
+
+
+def percent_of(budget: str) -> float | None:
+    """99 of ``99%``; None of a budget in values or bytes."""
+    if not budget.endswith("%"):
+        return None
+    percent = float(budget.rstrip("%"))
+    return int(percent) if percent.is_integer() else percent

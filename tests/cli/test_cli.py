@@ -11,7 +11,7 @@ import pytest
 
 import cerp
 from cerp.cli import app, main
-from cerp.comparison.variants import read_tuned
+from cerp.comparison.tuned import read_tuned
 from cerp.data.synthetic import synthetic
 
 
@@ -87,9 +87,19 @@ def test_a_metric_that_was_not_computed_is_named(small: Path):
     assert "unknown metric 'ndcg@7'; these were computed: ndcg@5" in result.stderr
 
 
-def test_conventions_stand_beside_the_numbers(small: Path):
-    result = run("evaluate", "popularity", "--data", str(small))
-    assert "Full ranking over all items" in result.stderr
+def test_conventions_are_a_line_beside_the_numbers_and_whole_where_asked_for(small: Path):
+    line = run("evaluate", "popularity", "--data", str(small)).stderr.strip()
+    assert line.count("\n") <= 1
+    assert "ranked over all items" in line
+    whole = run("evaluate", "popularity", "--data", str(small), "--conventions").stderr
+    assert "Full ranking over all items" in whole
+    assert whole.count("conventions: ") == 1
+
+
+def test_evaluate_prints_the_best_model_first(small: Path):
+    table = run("evaluate", "random", "popularity", "--data", str(small), "-k", "2").stdout
+    scores = [float(line.split()[1]) for line in table.splitlines()[2:4]]
+    assert scores == sorted(scores, reverse=True)
 
 
 def test_data_info_reports_sizes_fingerprint_and_leak(small: Path):

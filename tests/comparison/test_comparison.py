@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,12 +17,12 @@ from cerp.cli import app
 from cerp.comparison import running, worker
 from cerp.comparison.display import Lines, live_table
 from cerp.comparison.jobs import Cell, Job, plan
-from cerp.comparison.rendering import to_html, to_markdown
 from cerp.comparison.results import Result, Results, write_user_values
 from cerp.comparison.running import missing, run
 from cerp.comparison.statistics import mark, spread
-from cerp.comparison.tables import HEADER, Report, report
-from cerp.comparison.variants import POPULARITY, VARIANTS, chosen_names, config_of, read_tuned
+from cerp.comparison.tables import HEADER, comparison_page
+from cerp.comparison.tuned import read_tuned
+from cerp.comparison.variants import POPULARITY, chosen_names, config_of, variants
 from cerp.comparison.worker import JobFolder, work
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
@@ -30,6 +31,7 @@ from cerp.evaluation.baselines import Popularity
 from cerp.evaluation.evaluate import evaluate
 from cerp.evaluation.metrics import Metrics
 from cerp.methods import METHODS
+from cerp.pages.tables import TablePage, to_html, to_markdown
 from cerp.runs.fit import fit_all
 
 TINY = {"dim": 8, "train": {"epochs": 1}, "prune": {"epochs": 1}, "ordering": "degree"}
@@ -44,8 +46,8 @@ def splits() -> Splits:
 
 
 def test_every_method_of_the_registry_can_be_compared_under_its_name():
-    assert all(VARIANTS[name].method == name for name in METHODS)
-    assert chosen_names(["all"]) == [POPULARITY, *VARIANTS]
+    assert all(variants()[name].method == name for name in METHODS.names())
+    assert chosen_names(["all"]) == [POPULARITY, *variants()]
 
 
 def test_names_come_by_commas_and_repetition_each_once():
@@ -55,7 +57,7 @@ def test_names_come_by_commas_and_repetition_each_once():
 
 
 def test_raw_ids_are_in_no_variant():
-    assert "native" not in {config_of(name, "mf").ordering for name in VARIANTS}
+    assert "native" not in {config_of(name, "mf").ordering for name in variants()}
     assert config_of("qr", "mf").ordering == "shuffled"
     assert config_of("qr-spectral", "mf").ordering == "spectral"
 
@@ -360,7 +362,7 @@ def test_a_mark_needs_a_difference_that_users_agree_on():
 
 
 @pytest.fixture
-def compared(tmp_path: Path) -> Report:
+def compared(tmp_path: Path) -> TablePage:
     """At 90%: cerp beats ud clearly, qr is refused, full is above all; popularity is the floor."""
     results = Results(tmp_path)
     shape = {"nnz": 80, "sparsity": 0.9, "paper_count": 80, "stored_count": 1234, "avg_dim": 1.25}
@@ -380,10 +382,10 @@ def compared(tmp_path: Path) -> Report:
         results.all[0], method="qr", backbone="mf", budget="90%", error="<b>|too small"
     )
     results.add([replace(refusal, ndcg10=None, recall10=None)])
-    return report(results)
+    return comparison_page(results)
 
 
-def test_tables_are_by_budget_values_first_and_methods_by_score(compared: Report):
+def test_tables_are_by_budget_values_first_and_methods_by_score(compared: TablePage):
     titles = [section.title for section in compared.sections]
     assert titles == ["mf, 90% (equal values)", "mf, 1KB (equal bytes)"]
     first, second = compared.sections
@@ -391,7 +393,7 @@ def test_tables_are_by_budget_values_first_and_methods_by_score(compared: Report
     assert [row[0] for row in second.rows] == ["full", "ud", "popularity"]
 
 
-def test_a_row_has_counts_spreads_and_the_mark_against_the_best_other(compared: Report):
+def test_a_row_has_counts_spreads_and_the_mark_against_the_best_other(compared: TablePage):
     rows = {row[0]: dict(zip(HEADER, row, strict=True)) for row in compared.sections[0].rows}
     cerp = rows["cerp"]
     assert (cerp["sparsity"], cerp["avg dim"]) == ("90.00%", "1.2")
@@ -406,16 +408,16 @@ def test_a_row_has_counts_spreads_and_the_mark_against_the_best_other(compared: 
     assert (rows["ud"]["stored as"], rows["ud"]["file bytes"]) == ("fp32", "4,321")
 
 
-def test_what_is_refused_tuned_and_agreed_upon_is_said(compared: Report):
+def test_what_is_refused_tuned_and_agreed_upon_is_said(compared: TablePage):
     assert compared.sections[0].notes == ["qr is not here: <b>|too small"]
     notes = " ".join(compared.notes)
     assert "those of a search for cerp (mf)." in notes
-    assert "Full ranking over all items" in notes
+    assert "Full ranking over all items" in compared.conventions
     assert "f" * 64 in notes
     assert "Seeds: 0, 1." in notes
 
 
-def test_markdown_aligns_its_columns(compared: Report):
+def test_markdown_aligns_its_columns(compared: TablePage):
     lines = [line for line in to_markdown(compared).splitlines() if line.startswith("|")]
     table = lines[: 2 + len(compared.sections[0].rows)]
     assert len({len(line) for line in table}) == 1
@@ -441,12 +443,13 @@ class _Tags(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_is_whole_escapes_and_asks_the_network_for_nothing(compared: Report):
+def test_the_page_is_whole_escapes_and_asks_the_network_for_nothing(compared: TablePage):
     page, tags = to_html(compared), _Tags()
     tags.feed(page)
     assert tags.open == []
     assert not tags.seen & {"script", "link", "img", "iframe", "b"}
-    assert not tags.attributes & {"src", "href", "style"}
+    assert not tags.attributes & {"src", "style"}
+    assert set(re.findall(r'href="([^"]*)"', page)) == {"#table-1", "#table-2", "#notes"}
     assert "url(" not in page
     assert "@import" not in page
     assert "&lt;b&gt;|too small" in page
@@ -490,8 +493,13 @@ def test_compare_trains_writes_tables_and_does_nothing_twice(splits: Splits, tmp
     assert {row["method"]: row["nnz"] for row in rows} == {"popularity": None, "ud": 200}
     again = CliRunner().invoke(app, command)
     assert "started" not in again.stderr
-    assert again.stdout == (tmp_path / "out" / "table.md").read_text()
     assert "| ud " in again.stdout
+    assert "avg dim" not in again.stdout
+    assert "avg dim" in (tmp_path / "out" / "table.md").read_text()
+    assert "conventions: ranked over all items, none of them sampled" in again.stderr
+    in_full = CliRunner().invoke(app, [*command, "--verbose", "--conventions"])
+    assert "avg dim" in in_full.stdout
+    assert "Users without truth are left out" in " ".join(in_full.stderr.split())
 
 
 def test_a_worker_ends_when_nobody_holds_its_input(splits: Splits, tmp_path: Path):

@@ -12,15 +12,21 @@ from typer.testing import CliRunner
 
 from cerp.cli import app
 from cerp.cli.options import question_small_counts
-from cerp.comparison import tuning
-from cerp.comparison.tuning import GRID, Question, tune, without_test
-from cerp.comparison.variants import read_tuned
+from cerp.comparison import tuning_search
+from cerp.comparison.tune import tune
+from cerp.comparison.tuned import BestSettings, read_tuned
+from cerp.comparison.tuning_search import GRID, Question, TuningSearch, without_test
 from cerp.config import Config, RunOptions
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError, MissingExtra, TrainingError
 
 QUESTION = Question("ud", "mf", "75%", epochs=1, settings={"dim": 8})
+ASKED = {"method": "ud", "backbone": "mf", "budget": "75%", "epochs": 1, "dim": 8}
+
+
+def search(splits: Splits, folder: Path, **changed: Any) -> BestSettings:
+    return tune(splits, output=folder, device="cpu", verbose=False, **{**ASKED, **changed})
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +35,13 @@ def splits() -> Splits:
 
 
 class Training:
-    """Stands in for fit_all: NDCG@10 is the learning rate plus the weight decay."""
+    """Stands in for fit_all: the metric is the learning rate plus the weight decay."""
 
     def __init__(self) -> None:
         self.configs: list[Config] = []
         self.folders: list[str] = []
         self.fail_at: dict[int, BaseException] = {}
+        self.metric = "ndcg@10"
 
     def __call__(self, splits: Splits, config: Config, options: RunOptions) -> list[Any]:
         assert len(splits.test) == 0
@@ -44,7 +51,7 @@ class Training:
         if failure := self.fail_at.get(len(self.configs)):
             raise failure
         score = config.train.learning_rate + config.train.weight_decay
-        return [SimpleNamespace(metrics={"valid": {"ndcg@10": score}})]
+        return [SimpleNamespace(metrics={"valid": {self.metric: score}})]
 
     @property
     def points(self) -> list[tuple[float, float]]:
@@ -54,23 +61,25 @@ class Training:
 @pytest.fixture
 def training(monkeypatch) -> Training:
     stand_in = Training()
-    monkeypatch.setattr(tuning, "fit_all", stand_in)
+    monkeypatch.setattr(tuning_search, "fit_all", stand_in)
     return stand_in
 
 
 def test_the_grid_is_tried_whole_and_the_best_is_kept(splits, training, tmp_path: Path):
-    best = tune(splits, QUESTION, tmp_path)
+    best = search(splits, tmp_path)
     assert len(training.points) == len(set(training.points)) == 6
-    assert best["settings"] == {"train": {"learning_rate": 1e-2, "weight_decay": 1e-5}}
-    assert best["valid_ndcg@10"] == 1e-2 + 1e-5
-    assert len(best["trials"]) == 6
-    assert json.loads((tmp_path / "best.json").read_text()) == best
-    assert read_tuned(tmp_path / "best.json").settings == {"dim": 8, **best["settings"]}
+    assert best.found == {"train": {"learning_rate": 1e-2, "weight_decay": 1e-5}}
+    assert best.valid == 1e-2 + 1e-5
+    assert len(best.trials) == 6
+    written = json.loads((tmp_path / "best.json").read_text())
+    assert written == best.to_json()
+    assert written["valid_ndcg@10"] == best.valid
+    assert read_tuned(tmp_path / "best.json").settings == best.settings == {"dim": 8, **best.found}
 
 
 def test_a_finished_search_trains_nothing_more(splits, training, tmp_path: Path):
-    first = tune(splits, QUESTION, tmp_path)
-    assert tune(splits, QUESTION, tmp_path) == first
+    first = search(splits, tmp_path)
+    assert search(splits, tmp_path) == first
     assert len(training.points) == 6
 
 
@@ -78,8 +87,8 @@ def test_a_finished_search_trains_nothing_more(splits, training, tmp_path: Path)
 def test_an_interrupted_trial_goes_on_in_its_folder(splits, training, failure, tmp_path: Path):
     training.fail_at = {3: failure}
     with pytest.raises(type(failure)):
-        tune(splits, QUESTION, tmp_path)
-    tune(splits, QUESTION, tmp_path)
+        search(splits, tmp_path)
+    search(splits, tmp_path)
     assert len(training.points) == 7
     interrupted = training.points[2]
     again = training.points.index(interrupted, 3)
@@ -88,15 +97,15 @@ def test_an_interrupted_trial_goes_on_in_its_folder(splits, training, failure, t
 
 
 def test_a_trial_whose_process_died_is_taken_over(splits, training, tmp_path: Path):
-    dead = tuning._Search(splits, QUESTION, tmp_path, None, "cpu").claim()
+    dead = TuningSearch(splits, QUESTION, tmp_path, None, "cpu").claim()
     os.utime(tmp_path / "trials" / f"{dead.number}.alive", (0, 0))
-    assert len(tune(splits, QUESTION, tmp_path)["trials"]) == 6
+    assert len(search(splits, tmp_path).trials) == 6
     assert str(dead.number) in training.folders
 
 
 def test_two_processes_share_the_trials(splits, training, tmp_path: Path):
-    first = tuning._Search(splits, QUESTION, tmp_path, None, "cpu")
-    second = tuning._Search(splits, QUESTION, tmp_path, None, "cpu")
+    first = TuningSearch(splits, QUESTION, tmp_path, None, "cpu")
+    second = TuningSearch(splits, QUESTION, tmp_path, None, "cpu")
     claimed = [search.claim() for _ in range(3) for search in (first, second)]
     points = [tuple(trial.params[name] for name in GRID) for trial in claimed]
     assert len(set(points)) == 6
@@ -108,67 +117,66 @@ def test_two_processes_share_the_trials(splits, training, tmp_path: Path):
 def test_who_finds_nothing_to_start_waits_for_what_runs_elsewhere(
     splits, training, tmp_path: Path, monkeypatch
 ):
-    mine = tuning._Search(splits, QUESTION, tmp_path, 1, "cpu")
+    mine = TuningSearch(splits, QUESTION, tmp_path, 1, "cpu")
     theirs = mine.claim()
-    other = tuning._Search(splits, QUESTION, tmp_path, 1, "cpu")
+    other = TuningSearch(splits, QUESTION, tmp_path, 1, "cpu")
     monkeypatch.setattr("time.sleep", lambda _: mine.run(theirs))
     assert other.claim() is None
-    assert len(other.best()["trials"]) == 1
+    assert len(other.best().trials) == 1
 
 
 def test_settings_that_diverge_are_noted_and_not_chosen(splits, training, tmp_path: Path):
     training.fail_at = {1: TrainingError("the loss is not finite")}
-    best = tune(splits, QUESTION, tmp_path)
-    errors = [trial["error"] for trial in best["trials"]]
+    best = search(splits, tmp_path)
+    errors = [trial.error for trial in best.trials]
     assert errors == ["the loss is not finite", None, None, None, None, None]
-    assert best["valid_ndcg@10"] == 1e-2 + 1e-7  # the first point of the grid was 1e-2, 1e-5
+    assert best.valid == 1e-2 + 1e-7  # the first point of the grid was 1e-2, 1e-5
 
 
 def test_a_search_in_which_all_diverge_says_so(splits, training, tmp_path: Path):
     training.fail_at = dict.fromkeys(range(1, 7), TrainingError("the loss is not finite"))
     with pytest.raises(TrainingError, match=r"none of the 6 trials .* the loss is not finite"):
-        tune(splits, QUESTION, tmp_path)
+        search(splits, tmp_path)
 
 
 def test_a_longer_search_goes_on_from_the_grid_in_the_methods_own_space(
     splits, training, tmp_path: Path
 ):
-    question = QUESTION._replace(method="cerp")
-    tune(splits, question, tmp_path)
-    best = tune(splits, question, tmp_path, trials=9)
-    assert len(best["trials"]) == 9
-    drawn = [trial["settings"] for trial in best["trials"][6:]]
+    search(splits, tmp_path, method="cerp")
+    best = search(splits, tmp_path, method="cerp", trials=9)
+    assert len(best.trials) == 9
+    drawn = [trial.settings for trial in best.trials[6:]]
     assert all(1e-5 <= settings["prune.gamma"] <= 1e-1 for settings in drawn)
     assert len({settings["train.learning_rate"] for settings in drawn}) == 3
     assert training.configs[-1].prune.gamma == drawn[-1]["prune.gamma"]
 
 
 @pytest.mark.parametrize(
-    ("question", "message"),
+    ("changed", "message"),
     [
-        (QUESTION._replace(epochs=2), "holds another search; it differs in epochs: 2 against 1"),
-        (QUESTION._replace(method="udd"), "unknown method 'udd'"),
+        ({"epochs": 2}, "holds another search; it differs in epochs: 2 against 1"),
+        ({"method": "udd"}, "unknown method 'udd'"),
     ],
 )
 def test_another_search_in_the_folder_or_an_unknown_method_is_refused(
-    splits, training, tmp_path: Path, question: Question, message: str
+    splits, training, tmp_path: Path, changed: dict[str, Any], message: str
 ):
-    tune(splits, QUESTION, tmp_path)
+    search(splits, tmp_path)
     with pytest.raises(ConfigError, match=message):
-        tune(splits, question, tmp_path)
+        search(splits, tmp_path, **changed)
 
 
 @pytest.mark.parametrize(
     ("trials", "changes", "message"),
     [
-        (0, {}, r"at least 1 trial \(--trials\), got 0"),
+        (0, {}, "at least 1 trial, got trials=0"),
         (None, {"budget": "lots"}, "budget 'lots' is neither"),
         (None, {"epochs": 0}, "epochs must be above zero"),
     ],
 )
 def test_an_impossible_search_leaves_no_folder(splits, trials, changes, message, tmp_path: Path):
     with pytest.raises(ConfigError, match=message):
-        tune(splits, QUESTION._replace(**changes), tmp_path / "out", trials=trials)
+        search(splits, tmp_path / "out", trials=trials, **changes)
     assert not (tmp_path / "out").exists()
 
 
@@ -187,7 +195,7 @@ def test_withholding_the_test_part_changes_nothing_else(splits):
 
 def test_the_verb_trains_for_real_and_prints_the_trials(splits, tmp_path: Path, monkeypatch):
     monkeypatch.setattr(
-        tuning, "GRID", {"train.learning_rate": (1e-2, 1e-3), "train.weight_decay": (1e-5,)}
+        tuning_search, "GRID", {"train.learning_rate": (1e-2, 1e-3), "train.weight_decay": (1e-5,)}
     )
     splits.save(tmp_path / "data")
     options = "--method ud --backbone mf --budget 75% --dim 8 --epochs 1"
@@ -204,9 +212,23 @@ def test_the_verb_trains_for_real_and_prints_the_trials(splits, tmp_path: Path, 
     assert 0 < best["valid_ndcg@10"] == max(trial["valid_ndcg@10"] for trial in best["trials"])
 
 
+def test_the_selection_metric_of_a_method_is_what_is_searched_for(splits, training, tmp_path: Path):
+    question = QUESTION._replace(settings={"dim": 8, "selection_metric": "recall@20"})
+    found = TuningSearch(splits, question, tmp_path, 1, "cpu")
+    training.metric = "recall@20"
+    found.run(found.claim())
+    best = found.best()
+    assert (best.metric, best.valid) == ("recall@20", best.to_json()["valid_recall@20"])
+
+
+def test_best_settings_say_what_was_found():
+    best = BestSettings("ud", "mf", {"dim": 8}, valid=0.25, trials=())
+    assert repr(best) == "BestSettings(ud on mf: {'dim': 8})\n  valid ndcg@10 0.2500"
+
+
 def test_without_optuna_the_extra_is_named(tmp_path: Path, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    monkeypatch.delitem(sys.modules, "cerp.comparison.tuning")
+    monkeypatch.delitem(sys.modules, "cerp.comparison.tuning_search")
     result = CliRunner().invoke(app, ["tune", "synthetic", "-o", str(tmp_path)])
     assert isinstance(result.exception, MissingExtra)
     assert "pip install 'cerp[tune]'" in str(result.exception)

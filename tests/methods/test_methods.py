@@ -72,7 +72,7 @@ class Case(NamedTuple):
     folder: Path
 
 
-@pytest.fixture(scope="module", params=product(METHODS, BACKBONES), ids="-".join)
+@pytest.fixture(scope="module", params=product(METHODS.names(), BACKBONES), ids="-".join)
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
     """A run of each method on each backbone, finished."""
     folder = tmp_path_factory.mktemp("run")

@@ -11,7 +11,7 @@ import pytest
 
 from cerp.paper import searched
 from cerp.paper.planning import plan
-from cerp.paper.recipe import Recipe, Run
+from cerp.paper.recipe import Recipe, RecipeRun
 from cerp.paper.searched import best_by_budget, best_settings, searched_settings
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -66,7 +66,7 @@ def test_the_nearest_budget_that_was_searched_gives_the_settings(budget: str, ra
 
 def planned(dataset: str, backbone: str, *, is_searched: bool = True) -> list[tuple[Any, ...]]:
     """Rates and the budgets they are for."""
-    budgets, runs = ("90%", "95%", "99%"), (Run("ud"),)
+    budgets, runs = ("90%", "95%", "99%"), (RecipeRun("ud"),)
     recipe = Recipe("made-up", "Made up", "methods", "", budgets, (backbone,), runs)
     jobs = [one.job for one in plan(replace(recipe, searched=is_searched), dataset)]
     return [(job.config.train.learning_rate, *job.budgets) for job in jobs if job.config]
@@ -84,7 +84,7 @@ def test_a_recipe_uses_what_was_searched_for_data_method_backbone_and_budget():
 
 
 def test_a_run_may_have_fewer_budgets_than_its_recipe():
-    runs = (Run("ud", budgets=["95%"]), Run("qr"))
+    runs = (RecipeRun("ud", budgets=["95%"]), RecipeRun("qr"))
     recipe = Recipe("made-up", "Made up", "methods", "", ("90%", "95%"), ("mf",), runs)
     assert [one.job.budgets for one in plan(recipe, "lastfm")] == [("95%",), ("90%", "95%")]
 

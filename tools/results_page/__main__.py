@@ -1,4 +1,4 @@
-"""``python -m results_page results docs/results.md``: build the page."""
+"""``python -m results_page results docs/results.md``: build all pages of results."""
 
 from __future__ import annotations
 
@@ -7,5 +7,8 @@ from pathlib import Path
 
 from cerp.files import write_text
 from results_page.page import summary
+from results_page.rebuild import rebuild
 
-write_text(Path(sys.argv[2]), summary(Path(sys.argv[1])))
+RESULTS, PAGE = map(Path, sys.argv[1:])
+rebuild(RESULTS)
+write_text(PAGE, summary(RESULTS))

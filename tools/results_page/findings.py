@@ -9,7 +9,7 @@ from typing import Any
 from cerp.comparison.statistics import spread, verdict
 from cerp.paper.method_table import NO_RIVALS
 from cerp.paper.published import Row, published_rows
-from results_page.results_index import MISSING, Measured
+from results_page.results_index import MISSING, ResultsIndex
 
 BUDGETS, BACKBONES = (90, 95, 99), ("lightgcn", "mlp")
 CERP = {
@@ -23,22 +23,22 @@ CERP = {
 GOWALLA = {"dataset": "gowalla"}
 
 
-def findings(measured: Measured) -> list[str]:
+def findings(results: ResultsIndex) -> list[str]:
     """A paragraph each."""
     return [
-        _bar("At equal values", measured, "table2", ["99%", "95%", "90%"]),
-        _bar("At equal bytes", measured, "table2-bytes", ["400KB"]),
-        _above_the_paper(measured),
-        _others_against_the_paper(measured),
-        _numbering(measured),
+        _bar("At equal values", results, "table2", ["99%", "95%", "90%"]),
+        _bar("At equal bytes", results, "table2-bytes", ["400KB"]),
+        _above_the_paper(results),
+        _others_against_the_paper(results),
+        _numbering(results),
         "**Selection.** The authors' code stops on test NDCG@5, and every metric keeps its own "
         "best epoch. Here epochs are selected on validation NDCG@10 and the test part is read "
         "once, so their figures are flattered and these are not.",
-        _mlp(measured),
-        _uniform_dimension(measured),
-        _penalty(measured),
-        _stalls(measured),
-        _sensitivity(measured),
+        _mlp(results),
+        _uniform_dimension(results),
+        _penalty(results),
+        _stalls(results),
+        _sensitivity(results),
     ]
 
 
@@ -50,9 +50,9 @@ def printed(method: str, backbone: str, percent: int) -> float | None:
     return rows[0]["ndcg10"] if rows else None
 
 
-def _bar(start: str, measured: Measured, recipe: str, budgets: Sequence[str]) -> str:
+def _bar(start: str, results: ResultsIndex, recipe: str, budgets: Sequence[str]) -> str:
     """How CERP stands against every other method under a budget, by paired bootstrap."""
-    record = measured.read("gowalla", f"{recipe}-runs.json") or {"intervals": []}
+    record = results.read("gowalla", f"{recipe}-runs.json") or {"intervals": []}
     told = []
     for backbone in BACKBONES:
         for budget in budgets:
@@ -85,12 +85,12 @@ def _method(interval: dict[str, Any]) -> str:
     return str(interval["against"].split("-")[0])
 
 
-def _above_the_paper(measured: Measured) -> str:
+def _above_the_paper(results: ResultsIndex) -> str:
     above, below, open_cells = 0, 0, 0
     for backbone in BACKBONES:
         for percent in BUDGETS:
             paper = printed("cerp", backbone, percent)
-            ours = measured.scores(**_place("CERP", backbone, percent))
+            ours = results.scores(**_place("CERP", backbone, percent))
             assert paper is not None
             if not ours:
                 open_cells += 1
@@ -108,7 +108,7 @@ SHOWN_AS_PRINTED = {"qr": {"ordering": "shuffled"}, "dhe": {"accounting": "paper
 """Of methods with several rows, the one to hold against the paper's."""
 
 
-def _others_against_the_paper(measured: Measured) -> str:
+def _others_against_the_paper(results: ResultsIndex) -> str:
     """A weak rival would flatter CERP: does each reach what the paper reports for it?"""
     reached, below, unknown = 0, [], []
     for row in published_rows("table2", **GOWALLA):
@@ -117,13 +117,13 @@ def _others_against_the_paper(measured: Measured) -> str:
         percent = min(BUDGETS, key=lambda budget: abs(budget - row["sparsity"]))
         place = {name: row[name] for name in ("method", "backbone")} | {"sparsity": percent}
         wanted = place | SHOWN_AS_PRINTED.get(row["method"], {}) | GOWALLA
-        ours, name = measured.scores(**wanted), f"{row['method']}, {row['backbone']}, {percent}%"
+        ours, name = results.scores(**wanted), f"{row['method']}, {row['backbone']}, {percent}%"
         if not ours:
             unknown.append(name)
         elif mean(ours) >= row["ndcg10"]:
             reached += 1
         else:
-            below.append(f"{name}: {measured.shown(**wanted)} against {row['ndcg10']:.4f}")
+            below.append(f"{name}: {results.shown(**wanted)} against {row['ndcg10']:.4f}")
     told = f"reached in {reached} cells"
     told += f"; not in {len(below)} ({'; '.join(below)})" if below else ""
     told += f"; {MISSING}: {', '.join(unknown)}" if unknown else ""
@@ -134,9 +134,9 @@ def _others_against_the_paper(measured: Measured) -> str:
     )
 
 
-def _numbering(measured: Measured) -> str:
-    told = [f"{name} {_shown_cerp(measured, name, 'lightgcn', 99)}" for name in CERP]
-    leak = (measured.read("id_leak.json") or {}).get("gowalla")
+def _numbering(results: ResultsIndex) -> str:
+    told = [f"{name} {_shown_cerp(results, name, 'lightgcn', 99)}" for name in CERP]
+    leak = (results.read("id_leak.json") or {}).get("gowalla")
     window = MISSING
     if leak:
         item = leak["item_window"]
@@ -149,24 +149,24 @@ def _numbering(measured: Measured) -> str:
     )
 
 
-def _mlp(measured: Measured) -> str:
+def _mlp(results: ResultsIndex) -> str:
     best = max(row["ndcg10"] for row in published_rows("table2", **GOWALLA, backbone="mlp"))
-    floor = measured.shown(method="popularity", **GOWALLA)
+    floor = results.shown(method="popularity", **GOWALLA)
     return (
         f"**The paper's MLP is near popularity.** Its best figure on Gowalla is {best:.4f}; "
         f"recommending everybody the most popular items reaches {floor}. CERP at 99% reaches "
-        f"{_shown_cerp(measured, 'CERP', 'mlp', 99)} here."
+        f"{_shown_cerp(results, 'CERP', 'mlp', 99)} here."
     )
 
 
-def _uniform_dimension(measured: Measured) -> str:
+def _uniform_dimension(results: ResultsIndex) -> str:
     place = {"method": "ud", "backbone": "lightgcn", **GOWALLA}
     told, higher = [], []
     for percent in BUDGETS:
         paper = printed("ud", "lightgcn", percent)
-        ours = measured.scores(sparsity=percent, **place)
+        ours = results.scores(sparsity=percent, **place)
         assert paper is not None
-        told.append(f"{percent}%: {paper:.4f} and {measured.shown(sparsity=percent, **place)}")
+        told.append(f"{percent}%: {paper:.4f} and {results.shown(sparsity=percent, **place)}")
         higher += [f"{percent}%"] if ours and mean(ours) > paper else []
     verdict = "Is the paper's UD undertrained?"
     if higher:
@@ -174,8 +174,8 @@ def _uniform_dimension(measured: Measured) -> str:
     return f"**{verdict}** LightGCN, printed and here: {'; '.join(told)}."
 
 
-def _penalty(measured: Measured) -> str:
-    rows = _ablation_rows(measured)
+def _penalty(results: ResultsIndex) -> str:
+    rows = _ablation_rows(results)
     without = [row for row in rows if row["variant"] == "no_penalty"]
     told = f"Figures: {MISSING}."
     if without:
@@ -183,7 +183,7 @@ def _penalty(measured: Measured) -> str:
             "Here, with the gamma that validation chose, halved after every epoch, it "
             f"{_directions(rows, 'default', without)}: little of it is left when entries are "
             "pruned. Where gamma keeps its first value (no_gamma_decay) it "
-            f"{_directions(rows, 'no_gamma_decay', without)}.{_larger_gammas(measured, without)}"
+            f"{_directions(rows, 'no_gamma_decay', without)}.{_larger_gammas(results, without)}"
         )
     return f"**The penalty**, in the paper, raises the average dimension and lowers overlap. {told}"
 
@@ -204,9 +204,9 @@ def _directions(rows: Sequence[Row], variant: str, without: Sequence[Row]) -> st
     )
 
 
-def _larger_gammas(measured: Measured, without: Sequence[Row]) -> str:
+def _larger_gammas(results: ResultsIndex, without: Sequence[Row]) -> str:
     """How the penalty acts when it weighs more, from the figure on γ."""
-    rows: list[Row] = measured.read("gowalla", "fig-gamma.json") or []
+    rows: list[Row] = results.read("gowalla", "fig-gamma.json") or []
     told = []
     for base in without:
         same = sorted((row for row in rows if _is_same(row, base)), key=lambda row: row["value"])
@@ -226,8 +226,8 @@ def _sharing(row: Row) -> str:
     return f"{row['avg_dim']:.2f}, {row['overlap_pct']:.2f}%, {row['ndcg10']:.4f}"
 
 
-def _stalls(measured: Measured) -> str:
-    rows = [row for row in _ablation_rows(measured) if row["preset"] == "paper"]
+def _stalls(results: ResultsIndex) -> str:
+    rows = [row for row in _ablation_rows(results) if row["preset"] == "paper"]
     stalled: dict[str, list[float]] = {}
     for row in rows:
         if row["stalls_at"] is not None:
@@ -251,11 +251,11 @@ SENSITIVITIES = {
 """What the paper says of its figures, by recipe."""
 
 
-def _sensitivity(measured: Measured) -> str:
+def _sensitivity(results: ResultsIndex) -> str:
     """NDCG@10 by value for each backbone; the paper prints curves without numbers."""
     told = []
     for recipe, claim in SENSITIVITIES.items():
-        rows: list[Row] = measured.read("gowalla", f"{recipe}.json") or []
+        rows: list[Row] = results.read("gowalla", f"{recipe}.json") or []
         shown = "; ".join(f"{backbone}, {_by_value(rows, backbone)}" for backbone in BACKBONES)
         told.append(f"The paper says that {claim}; here: {shown if rows else MISSING}.")
     return f"**Sensitivity at 99%** (paper preset, NDCG@10). {' '.join(told)}"
@@ -269,8 +269,8 @@ def _by_value(rows: Sequence[Row], backbone: str) -> str:
     return ", ".join(f"{value}: {spread(found)}" for value, found in scores.items()) or MISSING
 
 
-def _ablation_rows(measured: Measured) -> list[Row]:
-    return measured.read("gowalla", "table3.json") or []
+def _ablation_rows(results: ResultsIndex) -> list[Row]:
+    return results.read("gowalla", "table3.json") or []
 
 
 def _is_same(first: Row, second: Row) -> bool:
@@ -278,8 +278,8 @@ def _is_same(first: Row, second: Row) -> bool:
     return all(first[name] == second[name] for name in names)
 
 
-def _shown_cerp(measured: Measured, name: str, backbone: str, percent: int) -> str:
-    return measured.shown(**_place(name, backbone, percent))
+def _shown_cerp(results: ResultsIndex, name: str, backbone: str, percent: int) -> str:
+    return results.shown(**_place(name, backbone, percent))
 
 
 def _place(name: str, backbone: str, percent: int) -> dict[str, Any]:

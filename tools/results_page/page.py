@@ -11,10 +11,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from cerp.comparison.rendering import markdown_table
+from cerp.pages.tables import markdown_table
 from cerp.paper.recipe import read_recipe, recipe_names
 from results_page.findings import BACKBONES, BUDGETS, CERP, findings, printed
-from results_page.results_index import MISSING, REFUSED, Measured
+from results_page.results_index import MISSING, REFUSED, ResultsIndex
 
 WANTED = {
     "gowalla": [name for name in recipe_names() if name != "other-data"],
@@ -23,7 +23,7 @@ WANTED = {
     "lastfm": ["table1", "other-data"],
     "amazon-beauty": ["table1", "other-data"],
 }
-"""What is to be measured, by data set."""
+"""What is to be results, by data set."""
 OTHERS: dict[str, dict[str, Any]] = {
     "UD": {"method": "ud"},
     "QR, shuffled ids": {"method": "qr", "ordering": "shuffled"},
@@ -42,7 +42,7 @@ OTHERS: dict[str, dict[str, Any]] = {
 
 def summary(folder: Path) -> str:
     """The page."""
-    measured = Measured(folder)
+    results = ResultsIndex(folder)
     parts = [
         "# Results",
         "Built by `make results-page` from the JSON files in "
@@ -50,49 +50,49 @@ def summary(folder: Path) -> str:
         "measures what is missing and goes on where it was. All figures are test NDCG@10 with the "
         "conventions of `cerp.evaluation.evaluate`, mean ± deviation over seeds.",
         "## What has been measured",
-        _status_table(measured),
+        _status_table(results),
         "Yelp2020 runs by the same commands where its file can be had; its training part cannot "
         "be had here. `results/yelp_shape.json` has time and memory on made-up data of its shape.",
-        *_gowalla_parts(measured),
+        *_gowalla_parts(results),
         "## On other data, LightGCN, 99%",
-        _other_data_table(measured),
+        _other_data_table(results),
         "QR's smallest tables have about 2·√N rows of d values; where that is above 1% of N·d, the "
         "budget is refused.",
-        *_full_size_gains(measured),
+        *_full_size_gains(results),
         "## What agrees, what does not, and why",
-        "\n".join(f"- {finding}" for finding in findings(measured)),
+        "\n".join(f"- {finding}" for finding in findings(results)),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _status_table(measured: Measured) -> str:
+def _status_table(results: ResultsIndex) -> str:
     rows = [
-        (recipe, *(_status(measured, dataset, recipe) for dataset in WANTED))
+        (recipe, *(_status(results, dataset, recipe) for dataset in WANTED))
         for recipe in recipe_names()
     ]
     return markdown_table(("recipe", *WANTED), rows)
 
 
-def _status(measured: Measured, dataset: str, recipe: str) -> str:
-    return measured.status(dataset, recipe) if recipe in WANTED[dataset] else "-"
+def _status(results: ResultsIndex, dataset: str, recipe: str) -> str:
+    return results.status(dataset, recipe) if recipe in WANTED[dataset] else "-"
 
 
-def _gowalla_parts(measured: Measured) -> list[str]:
+def _gowalla_parts(results: ResultsIndex) -> list[str]:
     parts = []
     for backbone in BACKBONES:
         place = {"dataset": "gowalla", "backbone": backbone}
         rows = [("paper's CERP", *(_printed(backbone, percent) for percent in BUDGETS))]
         for name, wanted in {**CERP, **OTHERS}.items():
-            rows.append((name, *_by_budget(measured, {**wanted, **place})))
-        full = measured.shown(method="full", **place)
-        popularity = measured.shown(method="popularity", dataset="gowalla")
+            rows.append((name, *_by_budget(results, {**wanted, **place})))
+        full = results.shown(method="full", **place)
+        popularity = results.shown(method="popularity", dataset="gowalla")
         table = markdown_table(("Gowalla", *(f"{percent}%" for percent in BUDGETS)), rows)
         floor = f"Full size: {full}. Popularity: {popularity}."
         parts += [f"## Gowalla, {backbone}", table, floor]
     return parts
 
 
-def _by_budget(measured: Measured, wanted: dict[str, Any]) -> tuple[str, ...]:
+def _by_budget(results: ResultsIndex, wanted: dict[str, Any]) -> tuple[str, ...]:
     """A figure for each budget; a dash where the recipe asks for none."""
     recipe = read_recipe("table2")
     asked = {
@@ -102,12 +102,12 @@ def _by_budget(measured: Measured, wanted: dict[str, Any]) -> tuple[str, ...]:
         for budget in (run.budgets or recipe.budgets)
     }
     return tuple(
-        measured.shown(sparsity=percent, **wanted) if f"{percent}%" in asked else "-"
+        results.shown(sparsity=percent, **wanted) if f"{percent}%" in asked else "-"
         for percent in BUDGETS
     )
 
 
-def _other_data_table(measured: Measured) -> str:
+def _other_data_table(results: ResultsIndex) -> str:
     names = [name for name in WANTED if "other-data" in WANTED[name]]
     kinds: dict[str, dict[str, Any]] = {
         "popularity": {"method": "popularity"},
@@ -118,24 +118,24 @@ def _other_data_table(measured: Measured) -> str:
         "full": {"method": "full"},
     }
     rows = [
-        (kind, *(_of_other_data(measured, name, wanted) for name in names))
+        (kind, *(_of_other_data(results, name, wanted) for name in names))
         for kind, wanted in kinds.items()
     ]
     return markdown_table(("", *names), rows)
 
 
-def _of_other_data(measured: Measured, dataset: str, wanted: dict[str, Any]) -> str:
-    shown = measured.shown(dataset=dataset, **wanted)
-    if shown == MISSING and measured.is_refused(dataset, "other-data", wanted["method"]):
+def _of_other_data(results: ResultsIndex, dataset: str, wanted: dict[str, Any]) -> str:
+    shown = results.shown(dataset=dataset, **wanted)
+    if shown == MISSING and results.is_refused(dataset, "other-data", wanted["method"]):
         return REFUSED
     return shown
 
 
-def _full_size_gains(measured: Measured) -> list[str]:
+def _full_size_gains(results: ResultsIndex) -> list[str]:
     """What a search for each data set would do for full size, next to its preset."""
     gains = []
     for name in (name for name in WANTED if "other-data" in WANTED[name]):
-        searched = measured.read(name, "full_size.json")
+        searched = results.read(name, "full_size.json")
         if searched is not None:
             preset, *others = (trial["valid_ndcg@10"] for trial in searched["trials"])
             gains.append(f"{max(others) / preset - 1:.1%} on {name}")

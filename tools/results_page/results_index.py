@@ -14,7 +14,7 @@ from cerp.paper.record import NOT_RUN
 MISSING, REFUSED = "missing", "not possible"
 
 
-class Measured:
+class ResultsIndex:
     """The rows of method tables."""
 
     def __init__(self, folder: Path) -> None:

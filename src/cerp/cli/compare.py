@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from cerp.cli.conventions import Conventions, print_conventions
 from cerp.cli.options import (
     AsJson,
     Device,
-    chosen_device,
     needs_torch,
     question_small_counts,
     reads_data,
@@ -69,6 +68,10 @@ def compare(
         int | None, typer.Option(help="In how many epochs to reach the tightest budget.")
     ] = None,
     device: Device = "auto",
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Also print counts of values and dimensions.")
+    ] = False,
+    conventions: Conventions = False,
     as_json: AsJson = False,
 ) -> None:
     """Train methods at the same budgets and show them side by side.
@@ -88,40 +91,27 @@ def compare(
     """
     question_small_counts(budget)
     with needs_torch("Comparing"):
-        from cerp.comparison.display import display
-        from cerp.comparison.jobs import plan
-        from cerp.comparison.rendering import to_html, to_markdown
-        from cerp.comparison.results import Results
-        from cerp.comparison.running import refuse_failures, run
-        from cerp.comparison.tables import report
-        from cerp.comparison.variants import chosen_names, nested, read_tuned
-        from cerp.files import write_text
-    given = {"dim": dim, "train.epochs": epochs, "prune.epochs": prune_epochs}
-    tuned = {
-        (found.method, found.backbone): found.settings for found in map(read_tuned, settings or [])
-    }
-    jobs = plan(
-        chosen_names(methods or ([] if merge else ["all"])),
-        backbone,
-        budget,
-        seeds,
-        settings=nested({name: value for name, value in given.items() if value is not None}),
-        tuned=tuned,
+        from cerp.comparison.compare import TABLE_FILES
+        from cerp.comparison.compare import compare as run_comparison
+    found = run_comparison(
+        splits,
+        methods,
+        output=output,
+        budgets=budget,
+        backbones=backbone,
+        seeds=seeds,
+        settings=settings or [],
+        merge=merge or [],
+        processes=processes,
+        dim=dim,
+        epochs=epochs,
+        prune_epochs=prune_epochs,
+        device=device,
     )
-    results = Results(output)
-    for folder in merge or []:
-        results.merge(Results(folder))
-    with display(jobs, results) as shown:
-        failed = run(
-            jobs, splits, results, shown, device=chosen_device(device), processes=processes
-        )
-    tables = report(results)
-    markdown = to_markdown(tables)
-    write_text(output / "table.md", markdown)
-    write_text(output / "table.html", to_html(tables))
     if as_json:
-        print_json({"results": [asdict(result) for result in results.all], "failed": failed})
+        print_json(found.to_json())
     else:
-        typer.echo(markdown, nl=False)
-        print_note("saved", f"{output / 'table.md'}, {output / 'table.html'}")
-    refuse_failures(failed, len(jobs), results)
+        typer.echo(found.to_markdown(verbose=verbose, conventions=False), nl=False)
+        print_conventions(whole=conventions)
+        print_note("saved", ", ".join(str(output / name) for name in TABLE_FILES))
+    found.raise_failures()

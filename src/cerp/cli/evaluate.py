@@ -10,13 +10,14 @@ from typing import Annotated, Literal
 
 import typer
 
+from cerp.cli.conventions import Conventions, print_conventions
 from cerp.cli.options import AsJson, Seed, load_splits, needs_torch
-from cerp.cli.output import print_json, print_note, print_table
+from cerp.cli.output import print_json, print_table
 from cerp.data.splits import Part, Splits
 from cerp.errors import DataError
 from cerp.evaluation import evaluate as evaluation
 from cerp.evaluation.baselines import UNTRAINED, untrained
-from cerp.evaluation.metrics import CONVENTIONS, Metrics
+from cerp.evaluation.metrics import Metrics
 from cerp.evaluation.significance import Difference, paired_bootstrap
 from cerp.runtime import Runtime, load
 
@@ -51,6 +52,7 @@ def evaluate(
         int | None, typer.Option(help="Judge on a seeded sample of so many users.")
     ] = None,
     seed: Seed = 0,
+    conventions: Conventions = False,
     as_json: AsJson = False,
 ) -> None:
     """Rank the whole catalogue for every user and compare with what they took.
@@ -83,11 +85,12 @@ def evaluate(
         context = {"fingerprint": splits.fingerprint, "seed": seed}
         print_json(_as_json(judged, differences) | context)
         return
-    _print_metrics(judged, sorted(set(k)), metric)
+    ranked = sorted(judged.items(), key=lambda entry: -entry[1].mean[metric])
+    _print_metrics(dict(ranked), sorted(set(k)), metric)
     if differences:
         _print_differences(differences)
     count = len(next(iter(judged.values())).users)
-    print_note("conventions", f"{count:,} users of {on}. {CONVENTIONS}")
+    print_conventions(whole=conventions, start=f"{count:,} users of {on}. ")
 
 
 def _scorers(name: str, splits: Splits, on: Part, seed: int) -> dict[str, evaluation.Scorer]:
@@ -109,7 +112,7 @@ def _runtime(name: str, splits: Splits, on: Part) -> Runtime:
     runtime = load(name)
     if (runtime.users, runtime.items) != (splits.users, splits.items):
         raise DataError(
-            f"{name} was made of other data: its users or items are not those of --data"
+            f"{name} was made of other data: its users or items are not those of the data given"
         )
     if runtime.trained_on:  # by the name of its file, and before anything else is judged
         evaluation.refuse_learned(name, runtime.trained_on, splits, on)

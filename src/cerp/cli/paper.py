@@ -7,11 +7,9 @@ from typing import Annotated
 
 import typer
 
-from cerp.cli.options import AsJson, Device, chosen_device, needs_torch
+from cerp.cli.conventions import Conventions, print_conventions
+from cerp.cli.options import AsJson, Device, needs_torch
 from cerp.cli.output import print_json, print_note
-from cerp.data.datasets import load
-
-DEFAULT_DATASET = "gowalla"
 
 
 def paper(
@@ -62,6 +60,7 @@ def paper(
         Path, typer.Option("--output", "-o", help="Where tables and figures go.")
     ] = Path("results"),
     device: Device = "auto",
+    conventions: Conventions = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a table or figure of the paper, and show it beside the printed one.
@@ -78,48 +77,29 @@ def paper(
       cerp paper other-data --dataset ml-1m
     """
     with needs_torch("Reproducing the paper"):
-        from cerp.comparison.display import display
-        from cerp.comparison.results import Results
-        from cerp.comparison.running import refuse_failures, run
-        from cerp.paper.json_rows import rows
-        from cerp.paper.output import record_path, write_all
-        from cerp.paper.planning import plan, restricted
-        from cerp.paper.recipe import read_recipe
-        from cerp.paper.reproduce import earlier_record, new_record, take_over
-    asked = read_recipe(recipe)
-    name = dataset or (data.stem if data else DEFAULT_DATASET)
-    planned = plan(asked, name, seeds)
-    chosen = restricted(
-        planned,
+        from cerp.paper.run import run_recipe
+    found = run_recipe(
+        recipe,
+        dataset,
+        data=data,
         methods=[one for text in methods or [] for one in text.split(",")],
         backbones=backbone or [],
         budgets=budget or [],
+        seeds=seeds,
+        time_limit=time_limit,
+        processes=processes,
+        merge=merge or [],
+        runs=runs,
+        output=output,
+        device=device,
     )
-    splits = load(data or name)
-    earlier = earlier_record(record_path(output, name, asked), splits)
-    results = Results(runs / name)
-    for folder in merge or []:
-        results.merge(Results(folder / name))
-    if outdated := take_over(earlier, planned, results):
-        print_note("left out", f"{outdated} earlier results of runs with other settings")
-    jobs = [one.job for one in chosen]
-    failed: dict[str, str] = {}
-    if jobs:
-        with display(jobs, results) as shown:
-            failed = run(
-                jobs,
-                splits,
-                results,
-                shown,
-                device=chosen_device(device),
-                processes=processes,
-                time_limit=time_limit,
-            )
-    record = new_record(asked, name, splits, planned, results, failed, earlier)
-    markdown = write_all(asked, record, output)
+    if found.left_out:
+        print_note("left out", f"{found.left_out} earlier results of runs with other settings")
     if as_json:
-        print_json({"rows": rows(asked, record), "missing": len(record.missing)})
+        print_json(found.to_json())
     else:
-        typer.echo(markdown, nl=False)
-        print_note("saved", str(output / name))
-    refuse_failures(failed, len(jobs), results)
+        typer.echo(found.to_markdown(conventions=False), nl=False)
+        if found.record.found:
+            print_conventions(whole=conventions)
+        print_note("saved", str(found.folder))
+    found.raise_failures()

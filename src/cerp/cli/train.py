@@ -119,7 +119,8 @@ def train(
       torchrun --nproc-per-node 2 -m cerp.cli train synthetic -o run
     """
     with needs_torch("Training"):
-        from cerp.comparison.variants import config_of, read_tuned
+        from cerp.comparison.tuned import read_tuned
+        from cerp.comparison.variants import config_of
         from cerp.runs.fit import fit_all
         from cerp.runs.folder import model_file
         from cerp.training.distributed import process_group, rank

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,13 +11,15 @@ from cerp.cli.options import (
     AsJson,
     Device,
     chosen_device,
-    needs,
     needs_torch,
     question_small_counts,
     reads_data,
 )
 from cerp.cli.output import print_json, print_note, print_table
 from cerp.data.splits import Splits
+
+if TYPE_CHECKING:
+    from cerp.comparison.tuned import BestSettings
 
 
 @reads_data
@@ -44,7 +46,7 @@ def tune(
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Search settings by validation NDCG@10; the test part is not read.
+    """Search settings by accuracy on validation; the test part is not read.
 
     The same command on the same folder goes on with the search, also while others
     are at it: several processes, or machines that share the folder, divide it up.
@@ -55,34 +57,42 @@ def tune(
       cerp tune gowalla --method ud -o tuned/ud
       cerp tune gowalla --method cerp --backbone mlp --trials 30 -o tuned/cerp-mlp
     """
-    with needs_torch("Tuning"), needs("Tuning", "optuna", "tune"):
-        from cerp.comparison.tuning import Question
-        from cerp.comparison.tuning import tune as search
-        from cerp.comparison.variants import nested
+    with needs_torch("Tuning"):
+        from cerp.comparison.tune import BEST_FILE
+        from cerp.comparison.tune import tune as search
         from cerp.training.malloc import freed_memory_kept
     question_small_counts([budget])
-    given = {"dim": dim, "prune.epochs": prune_epochs}
-    fixed = nested({name: value for name, value in given.items() if value is not None})
-    question = Question(method, backbone, budget, epochs, fixed)
     device = chosen_device(device)
     with freed_memory_kept(device):
-        best = search(splits, question, output, trials=trials, device=device)
+        best = search(
+            splits,
+            method,
+            output=output,
+            backbone=backbone,
+            budget=budget,
+            trials=trials,
+            epochs=epochs,
+            dim=dim,
+            prune_epochs=prune_epochs,
+            device=device,
+        )
     if as_json:
-        print_json(best)
+        print_json(best.to_json())
         return
-    _print_trials(best["trials"])
-    print_note("saved", str(output / "best.json"))
+    _print_trials(best)
+    print_note("saved", str(output / BEST_FILE))
 
 
-def _print_trials(trials: list[dict[str, Any]]) -> None:
-    names = list(dict.fromkeys(name for trial in trials for name in trial["settings"]))
-    ranked = sorted(trials, key=lambda trial: -(trial["valid_ndcg@10"] or 0))
+def _print_trials(best: BestSettings) -> None:
+    """What was tried, the best first."""
+    names = list(dict.fromkeys(name for trial in best.trials for name in trial.settings))
+    ranked = sorted(best.trials, key=lambda trial: -(trial.valid or 0))
     print_table(
-        ("valid ndcg@10", *names),
+        (f"valid {best.metric}", *names),
         [
             (
-                f"{trial['valid_ndcg@10']:.4f}" if trial["error"] is None else trial["error"],
-                *(_setting(trial["settings"].get(name, "-")) for name in names),
+                trial.error if trial.valid is None else f"{trial.valid:.4f}",
+                *(_setting(trial.settings.get(name, "-")) for name in names),
             )
             for trial in ranked
         ],

@@ -1,6 +1,6 @@
 """Many methods side by side: jobs in processes of their own, results on disk, tables.
 
-variants -> jobs -> worker (a process per job) -> results -> tables -> rendering
+variants -> jobs -> worker (a process per job) -> results -> tables
 
-`tuning` searches the settings that a comparison then uses.
+`compare` does all of it; `tune` searches the settings that a comparison then uses.
 """

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from cerp.comparison.jobs import Cell, Job
+from cerp.comparison.metrics import MAIN_METRIC, METRICS
 from cerp.comparison.results import Result, Results
 from cerp.comparison.statistics import spread
 
@@ -29,8 +30,11 @@ class Display(Protocol):
 
 
 @contextmanager
-def display(jobs: list[Job], results: Results) -> Iterator[Display]:
+def display(jobs: list[Job], results: Results, *, verbose: bool = True) -> Iterator[Display]:
     """For the jobs of a comparison, some of which may have results already."""
+    if not verbose:
+        yield Silence()
+        return
     if not sys.stderr.isatty():
         yield Lines(results)
         return
@@ -51,6 +55,19 @@ def display(jobs: list[Job], results: Results) -> Iterator[Display]:
                 live.update(live_table(jobs, results, running))
 
         yield Terminal()
+
+
+class Silence:
+    """Nothing is shown."""
+
+    def started(self, job: Job) -> None:
+        """Said by nobody."""
+
+    def ended(self, name: str, failure: str | None) -> None:
+        """Said by nobody: failures are in what the comparison gives back."""
+
+    def show(self, results: Results, running: Mapping[str, str]) -> None:
+        """Said by nobody."""
 
 
 class Lines:
@@ -80,7 +97,7 @@ class Lines:
 
 
 def live_table(jobs: list[Job], results: Results, running: Mapping[str, str]) -> RenderableType:
-    """Mean NDCG@10 of methods (down) at budgets (across), and what runs at the moment."""
+    """Mean `MAIN_METRIC` of methods (down) at budgets (across), and what runs at the moment."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -101,7 +118,7 @@ def live_table(jobs: list[Job], results: Results, running: Mapping[str, str]) ->
 
 
 def _summary(found: list[Result]) -> str:
-    scores = [result.ndcg10 for result in found if result.ndcg10 is not None]
+    scores = [score for result in found if (score := result.score(MAIN_METRIC)) is not None]
     if scores:
         return spread(scores)
     return "refused" if found else ""
@@ -110,4 +127,4 @@ def _summary(found: list[Result]) -> str:
 def _outcome(result: Result) -> str:
     if result.error is not None:
         return f"refused: {result.error}"
-    return f"ndcg@10 {result.ndcg10:.4f}, recall@10 {result.recall10:.4f}"
+    return ", ".join(f"{metric} {result.score(metric):.4f}" for metric in METRICS)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from cerp.budget import Budget
-from cerp.comparison.variants import POPULARITY, VARIANTS, config_of
+from cerp.comparison.variants import POPULARITY, config_of, variant
 from cerp.config import Config
 from cerp.errors import ConfigError
 from cerp.sizing.precision_plan import FULL
@@ -58,7 +59,7 @@ class Job:
         """One for each budget."""
         return [Cell(self.method, self.backbone, budget, self.seed) for budget in self.budgets]
 
-    @property
+    @cached_property
     def config(self) -> Config | None:
         """The configuration, whatever the budgets; None where nothing is trained."""
         if self.backbone is None:
@@ -102,7 +103,7 @@ def plan(
                     continue
                 found = (tuned or {}).get((name, backbone))
                 over = tuple(entries for entries in (found, settings) if entries)
-                own = (FULL,) if VARIANTS[name].method == FULL else tuple(dict.fromkeys(budgets))
+                own = (FULL,) if variant(name).method == FULL else tuple(dict.fromkeys(budgets))
                 jobs.append(Job(name, backbone, seed, own, over, found is not None))
     # Settings that cannot be are refused here, before anything is trained.
     dims = {job.config.dim: job.method for job in jobs if job.config is not None}
@@ -110,7 +111,7 @@ def plan(
         told = ", ".join(f"{method} has {dim}" for dim, method in dims.items())
         raise ConfigError(
             f"vectors of one comparison must have the same dimension, or budgets in percent mean "
-            f"different things: {told}. Give --dim, or settings that were found for the same one"
+            f"different things: {told}. Give dim, or settings that were found for the same one"
         )
     return jobs
 

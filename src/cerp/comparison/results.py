@@ -1,7 +1,7 @@
 """What a comparison has found: a line of JSON for each cell, and per-user values beside it.
 
     FOLDER/results.jsonl            one `Result` a line
-    FOLDER/users/<cell>.npz         NDCG@10 and Recall@10 of every test user
+    FOLDER/users/<cell>.npz         `METRICS` of every test user
 
 One comparison at a time writes to a folder. Several folders, filled on several
 machines, merge if they are of the same data and settings.
@@ -12,21 +12,21 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cerp.comparison.jobs import Cell, Job
+from cerp.comparison.metrics import MAIN_METRIC, METRICS, field_of
 from cerp.config import Config, differences
 from cerp.errors import ConfigError, DataError
 from cerp.evaluation.metrics import Metrics
 from cerp.files import make_folder, write_bytes, write_text
-
-METRICS = ("ndcg@10", "recall@10")
-"""What is kept for each user."""
+from cerp.runs.facts import ModelFacts
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,17 @@ class Result:
     valid_ndcg10: float | None = None
     seconds: float | None = None
 
+    def score(self, metric: str) -> float | None:
+        """One of `METRICS` on the test part; None for a refused cell."""
+        value: float | None = getattr(self, field_of(metric))
+        return value
+
     @property
     def cell(self) -> Cell:
         """Which entry of the grid it is."""
         return Cell(self.method, self.backbone, self.budget, self.seed)
 
-    @property
+    @cached_property
     def settings(self) -> dict[str, Any]:
         """The configuration, apart from what tells the cells of a method and backbone apart."""
         return _settings(self.config)
@@ -79,6 +84,33 @@ class Result:
     def to_line(self) -> str:
         """One line of JSON."""
         return json.dumps(asdict(self), allow_nan=False)
+
+
+def figures_of(facts: ModelFacts, full_count: int) -> dict[str, Any]:
+    """The entries of a `Result` that are figures of a trained model.
+
+    ``full_count`` is N·d, the number of values of the full table.
+    """
+    return {
+        "sparsity": 1 - facts.nnz / full_count,
+        **{name: getattr(facts, name) for name in _FROM_FACTS},
+        **scores_of(facts.metrics),
+    }
+
+
+def scores_of(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The entries of a `Result` that say how good a model is."""
+    # A refit has learned from the validation part, and is not judged on it.
+    valid = metrics.get("valid", {}).get(MAIN_METRIC)
+    test = {field_of(metric): metrics["test"][metric] for metric in METRICS}
+    return {**test, f"valid_{field_of(MAIN_METRIC)}": valid}
+
+
+_FROM_FACTS = tuple(
+    {entry.name for entry in fields(Result)}
+    & {entry.name for entry in fields(ModelFacts)} - {"budget"}
+)
+"""What a result takes over from a model as it is, under the same name."""
 
 
 def read_lines(path: Path) -> list[Result]:
@@ -153,7 +185,7 @@ class Results:
         return _users_path(self.folder, cell).exists()
 
     def user_values(self, cell: Cell) -> Metrics:
-        """NDCG@10 and Recall@10 of every test user."""
+        """`METRICS` of every test user."""
         path = _users_path(self.folder, cell)
         try:
             with np.load(path, allow_pickle=False) as arrays:

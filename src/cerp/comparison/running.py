@@ -72,7 +72,7 @@ def run(
                 if code != 0:
                     failed[name] = _reason(code, folders[name])
                 display.ended(name, failed.get(name))
-            display.show(results, {name: folders[name].last_words() for name in running.jobs})
+            display.show(results, {name: folders[name].last_log_line() for name in running.jobs})
             if not ended:
                 time.sleep(LOOK_EVERY_SECONDS)
     return failed
@@ -107,7 +107,7 @@ def _described(job: Job, comparison: Path, device: str) -> JobFolder:
 def _reason(code: int, folder: JobFolder) -> str:
     if code < 0:
         return f"killed by signal {-code} (9 is often too little memory)"
-    return folder.last_words().removeprefix("error: ")
+    return folder.last_log_line().removeprefix("error: ")
 
 
 class _Processes:
@@ -160,11 +160,10 @@ def _close(process: subprocess.Popen[bytes]) -> None:
     process.stdin.close()
 
 
-def refuse_failures(failed: dict[str, str], num_jobs: int, results: Results) -> None:
-    """After all is saved: an error that names the jobs that failed, if any did."""
-    if failed:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
-        raise TrainingError(
-            f"{len(failed)} of {num_jobs} jobs failed ({reasons}); the logs are in "
-            f"{results.folder / 'jobs'}, and the same command tries them again"
-        )
+def training_error(failed: dict[str, str], num_jobs: int, folder: Path) -> TrainingError:
+    """An error that names the jobs that failed; ``folder`` is that of the comparison."""
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
+    return TrainingError(
+        f"{len(failed)} of {num_jobs} jobs failed ({reasons}); the logs are in "
+        f"{folder / 'jobs'}, and the same command tries them again"
+    )

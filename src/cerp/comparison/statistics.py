@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from cerp.comparison.metrics import MAIN_METRIC
 from cerp.errors import ConfigError
 from cerp.evaluation.metrics import Metrics
 from cerp.evaluation.significance import paired_bootstrap
@@ -40,8 +41,8 @@ def over_seeds(judged: Sequence[Metrics]) -> Metrics:
 
 
 def mark(mine: Metrics, other: Metrics) -> Mark:
-    """Whether NDCG@10 is better, worse, or not clearly different (95%)."""
-    found = paired_bootstrap(mine, other, samples=DRAWS)
+    """Whether `MAIN_METRIC` is better, worse, or not clearly different (95%)."""
+    found = paired_bootstrap(mine, other, MAIN_METRIC, samples=DRAWS)
     return verdict(found.low, found.high)
 
 

@@ -1,68 +1,54 @@
 """From results to tables: one for each backbone and budget, values first, then bytes.
 
-In each, methods stand by falling NDCG@10. A method's mark comes from the
-paired bootstrap of its per-user NDCG@10, averaged over seeds, against the best
+In each, methods stand by falling `MAIN_METRIC`. A method's mark comes from the
+paired bootstrap of its per-user values, averaged over seeds, against the best
 other method that keeps the budget.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from statistics import mean
 
 from cerp.budget import Budget
 from cerp.comparison.jobs import is_size
+from cerp.comparison.metrics import MAIN_METRIC, METRICS, field_of
 from cerp.comparison.results import Result, Results
 from cerp.comparison.statistics import mark, over_seeds, spread
 from cerp.evaluation.metrics import CONVENTIONS, Metrics
+from cerp.pages.html import Place
+from cerp.pages.numbers import metric_name
+from cerp.pages.tables import NOTHING, TablePage, TableSection, best_in
 from cerp.sizing.precision_plan import FULL
 
-HEADER = (
+NAMES = tuple(map(metric_name, METRICS))
+ORDINARY = (
     "method",
-    "sparsity",
-    "avg dim",
-    "values, paper's count",
-    "values, all stored",
-    "stored as",
+    *NAMES,
+    "against best other",
     "embedding bytes",
     "file bytes",
-    "NDCG@10",
-    "Recall@10",
+    "stored as",
     "seeds",
-    "against best other",
 )
-NOTHING = "-"
+"""What a reader needs; it comes first."""
+COUNTS = ("sparsity", "avg dim", "values, paper's count", "values, all stored")
+"""What papers compare methods by."""
+HEADER = ORDINARY + COUNTS
 
 HOW_TO_READ = (
-    "Figures are means over seeds ± the standard deviation (n - 1). Sparsity is 1 - nnz / (N·d). "
-    "The paper's count leaves out what a method's own accounting calls free; all stored counts "
-    "every learnable value. 'Against best other' compares NDCG@10 with the best other method that "
+    "Figures are means over seeds ± the standard deviation (n - 1); bold: the best that keeps the "
+    "budget. Embedding bytes are those of the vectors in the model file, file bytes all of it. "
+    f"'Against best other' compares {NAMES[0]} with the best other method that "
     "keeps the budget (popularity keeps every one): paired bootstrap over test users (95%), each "
     "user's mean over seeds. "
     "It speaks of users, not of seeds: that is what the deviation is for."
 )
-
-
-@dataclass(frozen=True)
-class Section:
-    """One table and what must be said beside it."""
-
-    title: str
-    rows: list[tuple[str, ...]]
-    notes: list[str] = field(default_factory=list)
-    header: tuple[str, ...] = HEADER
-    figure: str = ""
-    """Inline SVG, for pages."""
-
-
-@dataclass(frozen=True)
-class Report:
-    """Everything that a comparison shows."""
-
-    sections: list[Section]
-    notes: list[str]
-    title: str = "Comparison"
+HOW_TO_READ_COUNTS = (
+    "Sparsity is 1 - nnz / (N·d). The paper's count leaves out what a method's own accounting "
+    "calls free; all stored counts every learnable value."
+)
 
 
 @dataclass(frozen=True)
@@ -75,21 +61,33 @@ class _Entry:
 
     @property
     def score(self) -> float:
-        return mean(_numbers(self.results, "ndcg10"))
+        return self.mean(MAIN_METRIC)
+
+    def mean(self, metric: str) -> float:
+        return mean(_numbers(self.results, field_of(metric)))
 
 
-def report(results: Results) -> Report:
-    """The tables of all that a folder holds."""
+def comparison_page(results: Results, *, verbose: bool = True) -> TablePage:
+    """The tables of all that a folder holds; ``verbose``: also what papers compare by."""
     sections = [
         _section(results, backbone, budget)
         for is_in_bytes in (False, True)
         for backbone in _distinct(result.backbone for result in results.all)
         for budget in _budgets(results, backbone, is_in_bytes=is_in_bytes)
     ]
-    return Report(sections, _notes(results.all))
+    if not verbose:
+        sections = [_ordinary(section) for section in sections]
+    notes = _notes(results.all, verbose=verbose)
+    return TablePage("Comparison", sections, notes, CONVENTIONS)
 
 
-def _section(results: Results, backbone: str, budget: str) -> Section:
+def _ordinary(section: TableSection) -> TableSection:
+    """Without the columns of `COUNTS`, which are the last."""
+    kept = len(ORDINARY)
+    return replace(section, header=ORDINARY, rows=[row[:kept] for row in section.rows])
+
+
+def _section(results: Results, backbone: str, budget: str) -> TableSection:
     entries: list[_Entry] = []
     refused: dict[str, str] = {}
     for method in _distinct(result.method for result in results.all):
@@ -112,10 +110,16 @@ def _section(results: Results, backbone: str, budget: str) -> Section:
                 refused[f"{method} has no file"] = reason
     entries.sort(key=lambda entry: -entry.score)
     kind = "equal bytes" if is_size(budget) else "equal values"
-    return Section(
+    best: frozenset[Place] = frozenset()
+    for metric in METRICS:
+        scores = [entry.mean(metric) if entry.keeps_budget else None for entry in entries]
+        best |= best_in(HEADER.index(metric_name(metric)), scores)
+    return TableSection(
         f"{backbone}, {budget} ({kind})",
+        HEADER,
         [_row(entry, entries) for entry in entries],
         [f"{what}: {why}" for what, why in refused.items()],
+        best,
     )
 
 
@@ -125,17 +129,16 @@ def _row(entry: _Entry, entries: Sequence[_Entry]) -> tuple[str, ...]:
     rival = next((one for one in entries if one.keeps_budget and one is not entry), None)
     return (
         own[0].method,
+        *(spread(_numbers(own, field_of(metric))) for metric in METRICS),
+        NOTHING if rival is None else f"{mark(entry.judged, rival.judged)} ({_name(rival)})",
+        _mean(own, "embedding_bytes", "{:,.0f}"),
+        _mean(own, "file_bytes", "{:,.0f}"),
+        ", ".join(_distinct(result.values for result in own)) or NOTHING,
+        str(len(own)),
         _mean(own, "sparsity", "{:.2%}"),
         _mean(own, "avg_dim", "{:.1f}"),
         _mean(own, "paper_count", "{:,.0f}"),
         _mean(own, "stored_count", "{:,.0f}"),
-        ", ".join(_distinct(result.values for result in own)) or NOTHING,
-        _mean(own, "embedding_bytes", "{:,.0f}"),
-        _mean(own, "file_bytes", "{:,.0f}"),
-        spread(_numbers(own, "ndcg10")),
-        spread(_numbers(own, "recall10")),
-        str(len(own)),
-        NOTHING if rival is None else f"{mark(entry.judged, rival.judged)} ({_name(rival)})",
     )
 
 
@@ -143,13 +146,13 @@ def _name(entry: _Entry) -> str:
     return entry.results[0].method
 
 
-def _notes(results: Sequence[Result]) -> list[str]:
+def _notes(results: Sequence[Result], *, verbose: bool) -> list[str]:
     tuned = sorted(
         {f"{result.method} ({result.backbone})" for result in results if result.is_tuned}
     )
     return [
         HOW_TO_READ,
-        " ".join(CONVENTIONS.split()),
+        *([HOW_TO_READ_COUNTS] if verbose else []),
         "Settings: the default preset"
         + (f"; those of a search for {', '.join(tuned)}" if tuned else "")
         + ". results.jsonl has the whole configuration of every cell.",

@@ -1,14 +1,12 @@
 """What can be compared: the methods of the registry, and settings of them with a name.
 
-Beside each stands what may be searched for it; see `cerp.comparison.tuning`.
+Beside each stands what may be searched for it; see `cerp.comparison.tune`.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from cerp.config import Config
@@ -49,7 +47,7 @@ _PRUNING: Space = {"prune.learning_rate": Range(5e-4, 1e-2)}
 _CERP: Space = _PRUNING | {"prune.gamma": Range(1e-5, 1e-1)}
 _QR: Space = {"method_options.operation": ("mult", "add", "concat")}
 
-VARIANTS: dict[str, Variant] = {name: Variant(name) for name in METHODS} | {
+NAMED: dict[str, Variant] = {
     "cerp": Variant("cerp", space=_CERP),
     # The control: what is left when the order of ids says nothing.
     "cerp-shuffled": Variant("cerp", {"ordering": "shuffled"}, _CERP),
@@ -63,25 +61,35 @@ VARIANTS: dict[str, Variant] = {name: Variant(name) for name in METHODS} | {
     "ud-int4": Variant("ud", {"value_precision": "int4"}),
     "ud-int8": Variant("ud", {"value_precision": "int8"}),
 }
-"""By the names that tables show."""
+"""Settings with a name, and methods of which more than the usual is searched."""
+
+
+def variants() -> dict[str, Variant]:
+    """All that can be trained, by the names that tables show.
+
+    Every method of the registry, those of other packages among them, and `NAMED`.
+    """
+    return {name: Variant(name) for name in METHODS.names()} | NAMED
 
 
 def variant(name: str) -> Variant:
     """A trained variant by name."""
-    if name not in VARIANTS:
-        raise ConfigError(f"unknown method {name!r}; choose among {', '.join(VARIANTS)}")
-    return VARIANTS[name]
+    if name in NAMED:
+        return NAMED[name]
+    if name in METHODS:
+        return Variant(name)
+    raise ConfigError(f"unknown method {name!r}; choose among {', '.join(variants())}")
 
 
 def chosen_names(asked: Sequence[str]) -> list[str]:
     """The names in texts such as ``all`` or ``cerp,ud``, each once."""
     names = [name.strip() for text in asked for name in text.split(",")]
     if ALL in names:
-        return [POPULARITY, *VARIANTS]
+        return [POPULARITY, *variants()]
+    known = [ALL, POPULARITY, *variants()]
     for name in names:
-        if name != POPULARITY and name not in VARIANTS:
-            known = ", ".join([ALL, POPULARITY, *VARIANTS])
-            raise ConfigError(f"unknown method {name!r}; choose among {known}")
+        if name not in known:
+            raise ConfigError(f"unknown method {name!r}; choose among {', '.join(known)}")
     return list(dict.fromkeys(names))
 
 
@@ -93,33 +101,8 @@ def config_of(name: str, backbone: str, *settings: Mapping[str, Any]) -> Config:
         raise ConfigError(f"unknown backbone {backbone!r}; there are: {known}")
     config = preset("default", backbone, found.method).to_dict()
     for entries in (found.settings, *settings):
-        config = _merged(config, entries)
+        config = merged(config, entries)
     return Config.from_dict(config)
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """Settings that a search found good for one method and backbone."""
-
-    method: str
-    backbone: str
-    settings: dict[str, Any]
-    """Those found, over those that were fixed while they were searched."""
-
-
-def read_tuned(path: Path) -> Tuned:
-    """What `cerp tune` wrote to its ``best.json``."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        settings = _merged(found.get("fixed", {}), found["settings"])
-        tuned = Tuned(found["method"], found["backbone"], settings)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(
-            f"{path} holds no settings ({type(error).__name__}: {error}); "
-            "give the best.json that 'cerp tune' wrote"
-        ) from None
-    config_of(tuned.method, tuned.backbone, tuned.settings)  # names what does not exist
-    return tuned
 
 
 def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,12 +117,12 @@ def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """The entries of both; where both have one, that of the second, nested ones likewise."""
     result = dict(first)
     for name, value in second.items():
         mine = result.get(name)
         if isinstance(mine, dict) and isinstance(value, Mapping):
-            value = _merged(mine, value)
+            value = merged(mine, value)
         result[name] = value
     return result

@@ -12,14 +12,21 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from cerp._version import __version__
 from cerp.comparison.jobs import Cell, Job
-from cerp.comparison.results import Result, read_lines, write_lines, write_user_values
+from cerp.comparison.results import (
+    Result,
+    figures_of,
+    read_lines,
+    scores_of,
+    write_lines,
+    write_user_values,
+)
 from cerp.config import Config, RunOptions
 from cerp.data.splits import Part, Splits
 from cerp.errors import CerpError, ConfigError
@@ -34,6 +41,8 @@ from cerp.training.stages import score_memory
 DATA_FOLDER = "data"
 """The splits, in the comparison's folder: every job reads the same."""
 JOB_FILE, RESULTS_FILE, LOG_FILE = "job.json", "results.jsonl", "log.txt"
+LOG_TAIL_BYTES = 4096
+"""As much of a log is read to find its last line."""
 JUDGED: tuple[Part, ...] = ("valid", "test")
 
 
@@ -43,6 +52,9 @@ class JobFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.comparison = path.parents[1]
+        self._results, self._log = _Watched(path / RESULTS_FILE), _Watched(path / LOG_FILE)
+        self._found: list[Result] = []
+        self._last_line = ""
 
     @classmethod
     def of(cls, comparison: Path, job: Job) -> JobFolder:
@@ -50,18 +62,46 @@ class JobFolder:
         return cls(comparison / "jobs" / job.name)
 
     def results(self) -> list[Result]:
-        """What the job has found so far."""
-        return read_lines(self.path / RESULTS_FILE)
+        """What the job has found so far; read again only after its file has changed."""
+        if self._results.has_changed():
+            self._found = read_lines(self._results.path)
+        return self._found
 
     def run(self, budget: str) -> Path:
         """The run folder of a budget."""
         return self.path / budget
 
-    def last_words(self) -> str:
-        """The last line of the job's log."""
-        log = self.path / LOG_FILE
-        lines = log.read_text("utf-8", errors="replace").split("\n") if log.exists() else []
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    def last_log_line(self) -> str:
+        """The last line of the job's log that says something."""
+        if self._log.has_changed():
+            self._last_line = _last_line(self._log.path)
+        return self._last_line
+
+
+class _Watched:
+    """A file that another process writes, and whether it has since it was last asked."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._state: tuple[int, int] | None = None
+
+    def has_changed(self) -> bool:
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return False
+        state = found.st_mtime_ns, found.st_size
+        if state == self._state:
+            return False
+        self._state = state
+        return True
+
+
+def _last_line(path: Path) -> str:
+    with path.open("rb") as log:
+        log.seek(max(0, path.stat().st_size - LOG_TAIL_BYTES))
+        lines = log.read().decode("utf-8", errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def work(job: Job, splits: Splits, folder: JobFolder, device: str) -> Iterator[Result]:
@@ -87,7 +127,7 @@ def _popularity(job: Job, splits: Splits, folder: JobFolder) -> Result:
         fingerprint=splits.fingerprint,
         version=__version__,
         device="cpu",
-        **_figures(means),
+        **scores_of(means),
     )
 
 
@@ -104,7 +144,8 @@ def _run(
     cell = Cell(job.method, job.backbone, budget, job.seed)
     write_user_values(folder.comparison, cell, _judged(model))
     device_name = json.loads((place / "metrics.json").read_text("utf-8"))["device"]
-    return _trained(job, budget, config, splits, device_name, **_model_figures(model))
+    figures = figures_of(model.facts, model.splits.num_entities * config.dim)
+    return _trained(job, budget, config, splits, device_name, **figures)
 
 
 def _judged(model: FittedModel) -> Metrics:
@@ -130,26 +171,6 @@ def _trained(
         is_tuned=job.is_tuned,
         **figures,
     )
-
-
-def _model_figures(model: FittedModel) -> dict[str, Any]:
-    facts = model.facts
-    kept = ("nnz", "paper_count", "stored_count", "avg_dim", "overlap", "search", "seconds")
-    of_file = ("values", "embedding_bytes", "file_bytes", "why_no_file")
-    return {
-        "limit": model.limit,
-        "sparsity": 1 - facts.nnz / (model.splits.num_entities * model.config.dim),
-        **{name: getattr(facts, name) for name in (*kept, *of_file)},
-        **_figures(model.metrics),
-    }
-
-
-def _figures(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    return {
-        "ndcg10": metrics["test"]["ndcg@10"],
-        "recall10": metrics["test"]["recall@10"],
-        "valid_ndcg10": metrics.get("valid", {}).get("ndcg@10"),  # a refit has learned from it
-    }
 
 
 def main(path: Path) -> None:

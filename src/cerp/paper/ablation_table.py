@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from cerp.comparison.tables import Section
-from cerp.paper.json_rows import percent_of
+from cerp.budget import percent_of
+from cerp.comparison.metrics import MAIN_METRIC, field_of
+from cerp.pages.numbers import metric_name
+from cerp.pages.tables import TableSection, best_in
 from cerp.paper.published import Row, published_rows
 from cerp.paper.recipe import Recipe
 from cerp.paper.record import Record
 from cerp.paper.table_lines import Line, cells, lines, printed_figure
 
+MAIN = metric_name(MAIN_METRIC)
+SCORE = field_of(MAIN_METRIC)
 HEADER = (
     "variant",
     "avg dim",
-    "NDCG@10",
+    MAIN,
     "overlap",
     "pruning epochs",
     "stalls at",
     "seeds",
     "paper's avg dim",
-    "paper's NDCG@10",
+    f"paper's {MAIN}",
     "paper's overlap",
     "paper's stall",
 )
 
 
-def ablation_sections(recipe: Recipe, record: Record) -> list[Section]:
+def ablation_sections(recipe: Recipe, record: Record) -> list[TableSection]:
     """One for each preset, backbone and budget."""
     sections = []
     for preset in dict.fromkeys(run.preset for run in recipe.runs):
@@ -40,7 +44,8 @@ def ablation_sections(recipe: Recipe, record: Record) -> list[Section]:
             by_variant = {row["variant"]: row for row in printed}
             rows = [_row(line, by_variant.get(line.run.variant)) for line in here]
             title = f"{preset} preset, {backbone}, {budget}"
-            sections.append(Section(title, rows, _directions(here), HEADER))
+            best = best_in(HEADER.index(MAIN), [line.score for line in here])
+            sections.append(TableSection(title, HEADER, rows, _directions(here), best))
     return sections
 
 
@@ -48,12 +53,12 @@ def _row(line: Line, printed: Row | None) -> tuple[str, ...]:
     return (
         line.run.variant or line.name,
         line.text("avg_dim", "{:.2f}"),
-        line.spread("ndcg10"),
+        line.spread(SCORE),
         line.text("overlap", "{:.2%}"),
         *line.pruning(),
         line.seeds,
         printed_figure(printed, "avg_dim", "{:.2f}"),
-        printed_figure(printed, "ndcg10"),
+        printed_figure(printed, SCORE),
         printed_figure(printed, "overlap_pct", "{:.2f}%"),
         printed_figure(printed, "stalls_at", "{:.2f}%"),
     )

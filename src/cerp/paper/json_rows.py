@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cerp.budget import percent_of
+from cerp.comparison.metrics import METRICS, field_of
 from cerp.comparison.results import Result
 from cerp.paper.published import Row
 from cerp.paper.recipe import Recipe
-from cerp.paper.record import Found, Record
+from cerp.paper.record import MeasuredCell, Record
 
 
 def rows(recipe: Recipe, record: Record) -> list[Row]:
@@ -20,15 +22,7 @@ def rows(recipe: Recipe, record: Record) -> list[Row]:
     ]
 
 
-def percent_of(budget: str) -> float | None:
-    """99 of ``99%``; None of a budget in values or bytes."""
-    if not budget.endswith("%"):
-        return None
-    percent = float(budget.rstrip("%"))
-    return int(percent) if percent.is_integer() else percent
-
-
-def target_sparsity(entry: Found) -> float:
+def target_sparsity(entry: MeasuredCell) -> float:
     """The percent that was aimed at, such as 99; without such an aim, the achieved one."""
     if entry.budget is not None and (percent := percent_of(entry.budget)) is not None:
         return percent
@@ -37,7 +31,7 @@ def target_sparsity(entry: Found) -> float:
     return round(100 * achieved, 2)
 
 
-def accounting(entry: Found) -> str:
+def accounting(entry: MeasuredCell) -> str:
     """What is counted; ``honest``: every stored value; ``paper``: what the paper counts.
 
     DHE's hash codes count in the paper, though its network is all there is to store; AutoEmb's
@@ -54,15 +48,14 @@ def stored_bytes(result: Result) -> int | None:
     return 4 * result.stored_count
 
 
-def _shared_keys(entry: Found, dataset: str) -> Row:
+def _shared_keys(entry: MeasuredCell, dataset: str) -> Row:
     result = entry.result
     return {
         "dataset": dataset,
         "backbone": result.backbone,
         "sparsity": target_sparsity(entry),
         "avg_dim": result.avg_dim or 0.0,
-        "ndcg10": result.ndcg10,
-        "recall10": result.recall10,
+        **{field_of(metric): result.score(metric) for metric in METRICS},
         "seed": result.seed,
         "nnz": result.nnz or 0,
         "bytes": stored_bytes(result),
@@ -74,23 +67,23 @@ def _shared_keys(entry: Found, dataset: str) -> Row:
     }
 
 
-def _of_methods(recipe: Recipe, entry: Found) -> Row:
+def _of_methods(recipe: Recipe, entry: MeasuredCell) -> Row:
     return {"method": entry.run.method}
 
 
-def _of_ablation(recipe: Recipe, entry: Found) -> Row:
+def _of_ablation(recipe: Recipe, entry: MeasuredCell) -> Row:
     return {"variant": entry.run.variant, **_pruning(entry)}
 
 
-def _of_sensitivity(recipe: Recipe, entry: Found) -> Row:
+def _of_sensitivity(recipe: Recipe, entry: MeasuredCell) -> Row:
     return {"setting": recipe.setting, "value": entry.run.value, **_pruning(entry)}
 
 
-def _of_heatmap(recipe: Recipe, entry: Found) -> Row:
+def _of_heatmap(recipe: Recipe, entry: MeasuredCell) -> Row:
     return {**_of_ablation(recipe, entry), **(entry.pattern or {})}
 
 
-def _pruning(entry: Found) -> Row:
+def _pruning(entry: MeasuredCell) -> Row:
     """Overlap and how pruning went; ``stalls_at`` is the percent where it did not get on."""
     search = entry.result.search or {}
     return {
@@ -100,7 +93,7 @@ def _pruning(entry: Found) -> Row:
     }
 
 
-_OWN_KEYS: dict[str, Callable[[Recipe, Found], Row]] = {
+_OWN_KEYS: dict[str, Callable[[Recipe, MeasuredCell], Row]] = {
     "methods": _of_methods,
     "ablation": _of_ablation,
     "sensitivity": _of_sensitivity,

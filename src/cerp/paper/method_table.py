@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from statistics import mean
 from typing import Any
 
-from cerp.comparison.tables import NOTHING, Section
-from cerp.paper.json_rows import percent_of, stored_bytes
+from cerp.budget import percent_of
+from cerp.comparison.metrics import MAIN_METRIC, METRICS, field_of
+from cerp.pages.html import Place
+from cerp.pages.numbers import metric_name
+from cerp.pages.tables import NOTHING, TableSection, best_in
+from cerp.paper.json_rows import stored_bytes
 from cerp.paper.published import Row, published_rows
 from cerp.paper.recipe import Recipe
 from cerp.paper.record import Record
@@ -17,21 +21,23 @@ NO_RIVALS = ("cerp", "full", "popularity")
 """What CERP's improvement is not measured against."""
 AT_ONE_SPARSITY = ("autoemb", "dhe", "esapn", "optembed")
 """The paper has these once, at about 90%."""
+SHOWN = {field_of(metric): metric_name(metric) for metric in METRICS}
+"""The figures of a row, and how the table calls them."""
+SCORE = field_of(MAIN_METRIC)
+MAIN, *OTHERS = SHOWN.values()
 HEADER = (
     "method",
-    "NDCG@10",
+    MAIN,
     "CERP against it",
-    "Recall@10",
-    "paper's NDCG@10",
-    "paper's Recall@10",
+    *OTHERS,
+    *(f"paper's {name}" for name in SHOWN.values()),
+    "embedding bytes",
     "sparsity",
     "avg dim",
     "values",
-    "bytes",
     "seeds",
 )
 """What a narrow screen has room for comes first."""
-METRICS = {"ndcg10": "NDCG@10", "recall10": "Recall@10"}
 
 
 def improvement(ours: float, other: float) -> float:
@@ -39,12 +45,13 @@ def improvement(ours: float, other: float) -> float:
     return 100 * (ours / other - 1)
 
 
-def method_sections(recipe: Recipe, record: Record) -> list[Section]:
-    """One for each backbone and budget. CERP is the first of the recipe's runs of it."""
+def method_sections(recipe: Recipe, record: Record) -> list[TableSection]:
+    """One for each backbone and budget, the best first. CERP is the recipe's first run of it."""
     sections = []
     for backbone, budget in cells(recipe):
         here = lines(recipe, record, backbone, budget)
         cerp = next((line for line in here if line.run.method == "cerp" and line.found), None)
+        ranked = sorted(here, key=lambda line: -(line.score or 0.0))
         marks = {
             entry.against: entry.mark
             for entry in record.intervals
@@ -54,27 +61,35 @@ def method_sections(recipe: Recipe, record: Record) -> list[Section]:
         percent = percent_of(budget)
         rows = [
             _row(line, _printed(line.run.method, percent, printed), _against(line, cerp, marks))
-            for line in here
+            for line in ranked
         ]
         notes = _improvements(cerp, here, [row for row in printed if row["sparsity"] == percent])
-        sections.append(Section(f"{backbone}, {budget}", rows, notes, HEADER))
+        best: frozenset[Place] = frozenset()
+        for name, shown in SHOWN.items():
+            # Full size keeps no budget: it is not what the others are to be measured by.
+            figures = [line.mean(name) if _is_ranked(line) else None for line in ranked]
+            best |= best_in(HEADER.index(shown), figures)
+        sections.append(TableSection(f"{backbone}, {budget}", HEADER, rows, notes, best))
     return sections
 
 
 def _row(line: Line, printed: Row | None, against: str) -> tuple[str, ...]:
     return (
         line.name,
-        line.spread("ndcg10"),
+        line.spread(SCORE),
         against,
-        line.spread("recall10"),
-        printed_figure(printed, "ndcg10"),
-        printed_figure(printed, "recall10"),
+        *(line.spread(name) for name in SHOWN if name != SCORE),
+        *(printed_figure(printed, name) for name in SHOWN),
+        _bytes(line),
         line.text("sparsity", "{:.2%}"),
         line.text("avg_dim", "{:.2f}"),
         line.text("nnz"),
-        _bytes(line),
         line.seeds,
     )
+
+
+def _is_ranked(line: Line) -> bool:
+    return bool(line.found) and line.run.method != "full"
 
 
 def _bytes(line: Line) -> str:
@@ -83,10 +98,10 @@ def _bytes(line: Line) -> str:
 
 
 def _against(line: Line, cerp: Line | None, marks: Mapping[str, str]) -> str:
-    """CERP's NDCG@10 over a line's, and whether the difference is clear."""
-    if cerp is None or line is cerp or not line.found or not line.mean("ndcg10"):
+    """CERP's score over a line's, and whether the difference is clear."""
+    if cerp is None or line is cerp or not line.found or not line.score:
         return NOTHING
-    percent = improvement(cerp.mean("ndcg10"), line.mean("ndcg10"))
+    percent = improvement(cerp.mean(SCORE), line.score)
     return f"{percent:+.1f}% ({marks.get(line.found[0].result.method, 'no interval')})"
 
 
@@ -102,26 +117,26 @@ def _improvements(cerp: Line | None, here: list[Line], printed: list[Row]) -> li
     """CERP over the best other under the budget, as measured and as printed."""
     said = []
     rivals = {
-        line.name: {name: line.mean(name) for name in METRICS}
+        line.name: {name: line.mean(name) for name in SHOWN}
         for line in here
         if line.run.method not in NO_RIVALS and line.found
     }
     if cerp is not None and rivals:
-        mine = {name: cerp.mean(name) for name in METRICS}
+        mine = {name: cerp.mean(name) for name in SHOWN}
         said.append(_over_best("CERP over the best other", mine, rivals))
     by_method = {row["method"]: row for row in printed}
     if paper := by_method.pop("cerp", None):
         said.append(_over_best("In the paper", paper, by_method))
     if paper is not None and cerp is not None:
-        score = cerp.mean("ndcg10")
-        above = "above" if score > paper["ndcg10"] else "not above"
-        said.append(f"CERP's NDCG@10, {score:.4f}, is {above} the paper's, {paper['ndcg10']:.4f}.")
+        score, printed_score = cerp.mean(SCORE), paper[SCORE]
+        above = "above" if score > printed_score else "not above"
+        said.append(f"CERP's {MAIN}, {score:.4f}, is {above} the paper's, {printed_score:.4f}.")
     return said
 
 
 def _over_best(start: str, cerp: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]]) -> str:
     parts = []
-    for name, shown in METRICS.items():
+    for name, shown in SHOWN.items():
         best = max(others, key=lambda other: float(others[other][name]))
         percent = improvement(cerp[name], others[best][name])
         parts.append(f"{shown} {percent:+.1f}% (over {best})")

@@ -18,7 +18,7 @@ from cerp.comparison.variants import POPULARITY, nested, variant
 from cerp.config import RENAMED, Config, differences
 from cerp.errors import ConfigError
 from cerp.paper.published import bucket_count
-from cerp.paper.recipe import Recipe, Run
+from cerp.paper.recipe import Recipe, RecipeRun
 from cerp.paper.searched import searched_settings
 from cerp.presets import preset
 from cerp.sizing.precision_plan import FULL
@@ -28,7 +28,7 @@ from cerp.sizing.precision_plan import FULL
 class Planned:
     """A job, and the run of the recipe that it belongs to."""
 
-    run: Run
+    run: RecipeRun
     job: Job
 
     @property
@@ -75,7 +75,7 @@ def restricted(
     return [one for one in kept if one.job.budgets]
 
 
-def _jobs(recipe: Recipe, run: Run, dataset: str, backbone: str, seed: int) -> list[Job]:
+def _jobs(recipe: Recipe, run: RecipeRun, dataset: str, backbone: str, seed: int) -> list[Job]:
     """One, or as many as the budgets were found to need different settings."""
     if run.method == POPULARITY:
         return [Job(POPULARITY, None, 0, (None,))]
@@ -98,7 +98,7 @@ def _jobs(recipe: Recipe, run: Run, dataset: str, backbone: str, seed: int) -> l
     return list(jobs.values())
 
 
-def _named(run: Run, job: Job) -> Job:
+def _named(run: RecipeRun, job: Job) -> Job:
     return replace(job, method=f"{run.method}-{run.preset}-{_digest(job)}")
 
 

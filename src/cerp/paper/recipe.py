@@ -19,7 +19,7 @@ NOT_WRITTEN = ("name", "runs")
 
 
 @dataclass(frozen=True)
-class Run:
+class RecipeRun:
     """One line of a table or one point of a figure: a method under one setting."""
 
     method: str
@@ -52,7 +52,7 @@ class Recipe:
     """What to know when reading the result."""
     budgets: tuple[str, ...] = ()
     backbones: tuple[str, ...] = ()
-    runs: tuple[Run, ...] = ()
+    runs: tuple[RecipeRun, ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)
     """For all runs; those of a run go over them."""
     setting: str | None = None
@@ -109,14 +109,14 @@ def _recipe(name: str, values: dict[str, Any]) -> Recipe:
             raise ConfigError(f"the entry {key!r} is {lists[key]!r}; it must be a list")
     _check_entries(values, Recipe, "the recipe")
     for entry in entries:
-        _check_entries(entry, Run, "a [[run]]")
+        _check_entries(entry, RecipeRun, "a [[run]]")
     if choices is not None:
         entries = [{**entry, "value": choice} for entry in entries for choice in choices]
     values |= {key: tuple(values.get(key, ())) for key in ("budgets", "backbones")}
-    return Recipe(name=name, runs=tuple(Run(**entry) for entry in entries), **values)
+    return Recipe(name=name, runs=tuple(RecipeRun(**entry) for entry in entries), **values)
 
 
-def _check_entries(values: Any, kind: type[Recipe | Run], what: str) -> None:
+def _check_entries(values: Any, kind: type[Recipe | RecipeRun], what: str) -> None:
     """Refuse a table with entries that are unknown, or without one that has no default."""
     if not isinstance(values, dict):
         raise ConfigError(f"{what} is {values!r}; it must be a table of entries")

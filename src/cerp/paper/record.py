@@ -12,15 +12,15 @@ from cerp.comparison.statistics import Mark, verdict
 from cerp.data.splits import PARTS, Splits
 from cerp.errors import DataError
 from cerp.files import write_json
-from cerp.paper.recipe import Run
+from cerp.paper.recipe import RecipeRun
 from cerp.sizing.precision_plan import FULL
 
 
 @dataclass(frozen=True)
-class Found:
+class MeasuredCell:
     """A cell that was run."""
 
-    run: Run
+    run: RecipeRun
     ordering: str | None
     result: Result
     pattern: dict[str, Any] | None = None
@@ -42,10 +42,10 @@ NOT_RUN = "not run yet"
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingCell:
     """A cell without figures, and why."""
 
-    run: Run
+    run: RecipeRun
     ordering: str | None
     backbone: str | None
     budget: str | None
@@ -81,8 +81,8 @@ class Record:
     dataset: str
     data: dict[str, Any]
     """Counts and fingerprint."""
-    found: list[Found] = field(default_factory=list)
-    missing: list[Missing] = field(default_factory=list)
+    found: list[MeasuredCell] = field(default_factory=list)
+    missing: list[MissingCell] = field(default_factory=list)
     intervals: list[Interval] = field(default_factory=list)
     id_leak: dict[str, Any] | None = None
     """What raw ids give away (`cerp.evaluation.id_leak`), where a run has them."""
@@ -97,8 +97,8 @@ class Record:
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
             found = [
-                Found(
-                    Run(**entry["run"]),
+                MeasuredCell(
+                    RecipeRun(**entry["run"]),
                     entry["ordering"],
                     Result(**entry["result"]),
                     entry["pattern"],
@@ -106,7 +106,8 @@ class Record:
                 for entry in values.pop("found")
             ]
             missing = [
-                Missing(**{**entry, "run": Run(**entry["run"])}) for entry in values.pop("missing")
+                MissingCell(**{**entry, "run": RecipeRun(**entry["run"])})
+                for entry in values.pop("missing")
             ]
             intervals = [
                 Interval(**{**entry, "seeds": tuple(entry["seeds"])})
@@ -121,7 +122,7 @@ class Record:
             ) from None
 
 
-def is_in_cell(entry: Found | Missing, backbone: str, budget: str) -> bool:
+def is_in_cell(entry: MeasuredCell | MissingCell, backbone: str, budget: str) -> bool:
     """Whether a run is compared there; what has no backbone or budget of its own is everywhere."""
     return entry.backbone in (backbone, None) and entry.budget in (budget, FULL, None)
 

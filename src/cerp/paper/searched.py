@@ -13,15 +13,18 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from cerp.budget import percent_of
+from cerp.comparison.metrics import MAIN_METRIC
 from cerp.comparison.variants import nested
-from cerp.paper.json_rows import percent_of
 
 Settings = dict[str, Any]
 """Such as ``{"train.learning_rate": 0.01}``."""
 ANY = "any"
 """For budgets that are no share of the full table."""
+SCORE = f"valid_{MAIN_METRIC}"
+"""Of a trial, and of the best of a search."""
 GOOD_ENOUGH = 0.95
-"""Settings of another budget serve where they reach so much of the best NDCG@10."""
+"""Settings of another budget serve where they reach so much of the best score."""
 
 
 def searched_settings(dataset: str, method: str, backbone: str, budget: str) -> Settings:
@@ -60,7 +63,7 @@ def best_by_budget(searches: Sequence[Mapping[str, Any]]) -> dict[str, Settings]
 
 
 def best_settings(searches: Sequence[Mapping[str, Any]]) -> Settings:
-    """The settings with the largest mean of ``NDCG@10 / best NDCG@10 of the search``.
+    """The settings with the largest mean of ``score / best score of the search``.
 
     So each search has the same say. A trial that could not be trained counts as 0.
     """
@@ -70,9 +73,9 @@ def best_settings(searches: Sequence[Mapping[str, Any]]) -> Settings:
 
 
 def _share(search: Mapping[str, Any], settings: Settings) -> float:
-    """Of the best NDCG@10 of the search."""
+    """Of the best score of the search."""
     (trial,) = (trial for trial in search["trials"] if trial["settings"] == settings)
-    return float((trial["valid_ndcg@10"] or 0.0) / search["valid_ndcg@10"])
+    return float((trial[SCORE] or 0.0) / search[SCORE])
 
 
 @cache

@@ -7,24 +7,25 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
+from cerp.comparison.metrics import MAIN_METRIC, field_of
 from cerp.comparison.statistics import spread
-from cerp.comparison.tables import NOTHING
-from cerp.paper.recipe import Recipe, Run
-from cerp.paper.record import Found, Missing, Record, is_in_cell
+from cerp.pages.tables import NOTHING
+from cerp.paper.recipe import Recipe, RecipeRun
+from cerp.paper.record import MeasuredCell, MissingCell, Record, is_in_cell
 
 
 @dataclass(frozen=True)
 class Line:
     """The seeds of one run under one backbone and budget."""
 
-    run: Run
-    found: list[Found]
-    missing: list[Missing]
+    run: RecipeRun
+    found: list[MeasuredCell]
+    missing: list[MissingCell]
 
     @property
     def name(self) -> str:
         """The method, and what tells it from others of the same one."""
-        entries: list[Found | Missing] = [*self.found, *self.missing]
+        entries: list[MeasuredCell | MissingCell] = [*self.found, *self.missing]
         ordering = entries[0].ordering
         words: list[str] = [self.run.preset] if self.run.preset != "default" else []
         words += [f"{ordering} ids"] if ordering else []
@@ -47,6 +48,12 @@ class Line:
     def mean(self, name: str) -> float:
         """Of a figure, over seeds."""
         return mean(self.values(name))
+
+    @property
+    def score(self) -> float | None:
+        """The mean of `MAIN_METRIC`; None where nothing was run."""
+        name = field_of(MAIN_METRIC)
+        return self.mean(name) if self.values(name) else None
 
     def text(self, name: str, form: str = "{:,.0f}") -> str:
         """The mean of a figure; a dash where there is none."""

@@ -1,0 +1,88 @@
+"""`cerp.tune`: search the settings of a method on validation."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+
+from cerp.comparison.tuned import BestSettings
+from cerp.comparison.variants import nested
+from cerp.data.splits import Splits
+from cerp.errors import ConfigError, MissingExtra
+from cerp.files import write_json
+from cerp.sizing.precision_plan import value_limit
+from cerp.training.devices import chosen_device
+
+BEST_FILE = "best.json"
+EPOCHS = 15
+"""Of training in a trial."""
+
+
+def tune(
+    splits: Splits,
+    method: str = "cerp",
+    *,
+    output: str | PathLike[str],
+    backbone: str = "lightgcn",
+    budget: str | int = "99%",
+    trials: int | None = None,
+    epochs: int = EPOCHS,
+    dim: int | None = None,
+    prune_epochs: int | None = None,
+    device: str = "auto",
+    verbose: bool = True,
+) -> BestSettings:
+    """Search settings by the selection metric on validation; the test part is not read.
+
+    The same call on the same folder goes on with the search, also while others are at it:
+    several processes, or machines that share the folder, divide it up.
+
+    Parameters
+    ----------
+    splits
+        The data; its test part is withheld.
+    method
+        As `cerp.compare` calls it.
+    output
+        Folder of the search; ``best.json`` in it has what was found.
+    backbone
+        By name.
+    budget
+        At which budget to search.
+    trials
+        Draw so many from the method's whole space; None: learning rate {1e-2, 3e-3, 1e-3}
+        by weight decay {1e-5, 1e-7}, the grid that every method gets.
+    epochs
+        Training epochs of a trial.
+    dim, prune_epochs
+        In place of the preset's.
+    device
+        ``auto``, ``cpu``, ``cuda``, or one of several such as ``cuda:1``.
+    verbose
+        Whether to show the progress of each trial, on standard error.
+
+    Returns
+    -------
+    BestSettings
+        For ``settings`` of `cerp.compare`; all trials are in it.
+
+    """
+    try:
+        from cerp.comparison.tuning_search import Question, TuningSearch, trial_config
+    except ImportError as error:
+        if error.name != "optuna":
+            raise
+        raise MissingExtra("Tuning", "optuna", "tune") from None
+    if trials is not None and trials < 1:
+        raise ConfigError(f"a search needs at least 1 trial, got trials={trials}")
+    given = {"dim": dim, "prune.epochs": prune_epochs}
+    fixed = nested({name: value for name, value in given.items() if value is not None})
+    question = Question(method, backbone, str(budget), epochs, fixed)
+    value_limit(splits, trial_config(question), str(budget))  # refused before there is a folder
+    folder = Path(output)
+    search = TuningSearch(splits, question, folder, trials, chosen_device(device), verbose=verbose)
+    while (claimed := search.claim()) is not None:
+        search.run(claimed)
+    best = search.best()
+    write_json(folder / BEST_FILE, best.to_json())
+    return best

@@ -1,0 +1,270 @@
+"""A search for settings that several processes share; the test part is never read.
+
+Trials stand in an Optuna journal on disk, so that several processes, or machines
+with a common folder, share one search. A running trial shows that it is alive
+by touching a file; one that has stopped doing so is taken over by another
+process, which goes on from its last checkpoint.
+
+    FOLDER/study.log      the journal
+    FOLDER/trials/<n>/    the run of a trial
+    FOLDER/best.json      what was found, for `cerp.compare`
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from cerp.comparison.tuned import BestSettings, TriedSettings
+from cerp.comparison.variants import Range, Space, config_of, nested, variant
+from cerp.config import Config, RunOptions, differences
+from cerp.data.splits import Splits
+from cerp.errors import ConfigError, TrainingError
+from cerp.files import make_folder
+from cerp.runs.fit import fit_all
+
+GRID: dict[str, tuple[float, ...]] = {
+    "train.learning_rate": (1e-2, 3e-3, 1e-3),
+    "train.weight_decay": (1e-5, 1e-7),
+}
+"""What every method gets before it is compared."""
+
+SPACE: Space = {
+    "train.learning_rate": Range(3e-4, 3e-2),
+    "train.weight_decay": Range(1e-8, 1e-4),
+}
+"""What a longer search chooses from, beside the variant's own space."""
+
+ALIVE_EVERY_SECONDS = 5.0
+DEAD_AFTER_SECONDS = 60.0
+"""A trial that has not touched its file for so long has lost its process."""
+
+
+TRIED = (TrialState.COMPLETE, TrialState.PRUNED)
+"""Trials that have an outcome: a score, or training that diverged."""
+
+
+class Question(NamedTuple):
+    """What a search is for."""
+
+    method: str
+    backbone: str
+    budget: str
+    epochs: int
+    """Of training, in each trial."""
+    settings: dict[str, Any]
+    """What stays fixed, over the variant's own configuration."""
+
+
+def without_test(splits: Splits) -> Splits:
+    """The same entities, training and validation, and nothing to test on."""
+    nothing = splits.test.subset(np.zeros(len(splits.test), dtype=bool))
+    return Splits(splits.train, splits.valid, nothing, {**splits.protocol, "test": "withheld"})
+
+
+class TuningSearch:
+    """One process at work on a search."""
+
+    def __init__(
+        self,
+        splits: Splits,
+        question: Question,
+        folder: Path,
+        trials: int | None,
+        device: str,
+        *,
+        verbose: bool = True,
+    ) -> None:
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self.splits, self.question, self.device = splits, question, device
+        self.folder, self.trials, self.verbose = folder, trials, verbose
+        make_folder(folder / "trials")
+        # The journal locks each of its entries. This lock makes one step of several: two
+        # processes must neither both set up the search nor both start its last trial.
+        self._lock = JournalFileOpenLock(str(folder / "claim"))
+        with self._alone():
+            self.study = optuna.create_study(
+                storage=JournalStorage(JournalFileBackend(str(folder / "study.log"))),
+                study_name="cerp",
+                direction="maximize",
+                load_if_exists=True,
+            )
+            self._set_up()
+
+    def claim(self) -> Trial | None:
+        """The next trial, or None when all are done.
+
+        Where none is left but some are running elsewhere, it waits for them, or
+        takes over those whose process has died.
+        """
+        while True:
+            with self._alone():
+                running = self._requeue_dead()
+                started = len(self._in_state(*TRIED, TrialState.RUNNING))
+                if self._in_state(TrialState.WAITING) or started < (self.trials or 0):
+                    # Seeded by what is there: repeatable, and no two processes draw the same.
+                    self.study.sampler = optuna.samplers.TPESampler(seed=len(self.study.trials))
+                    trial = self.study.ask(self._distributions())
+                    self._alive_file(_folder_name(trial)).touch()
+                    return trial
+                if not running:
+                    return None
+            time.sleep(ALIVE_EVERY_SECONDS)
+
+    def run(self, trial: Trial) -> None:
+        """Train, and tell the study the selection metric on validation."""
+        name = _folder_name(trial)
+        config = trial_config(self.question, nested(trial.params))
+        place = self.folder / "trials" / name
+        with self._showing_life(name):
+            try:
+                options = RunOptions(self.device, place, resume=True, quiet=not self.verbose)
+                (model,) = fit_all(without_test(self.splits), config, options)
+                self.study.tell(trial, model.metrics["valid"][config.selection_metric])
+            except TrainingError as error:
+                # A learning rate that diverges is a finding, not a failure of the search.
+                trial.set_user_attr("error", str(error))
+                self.study.tell(trial, state=TrialState.PRUNED)
+            except BaseException:
+                self._requeue(trial)
+                raise
+        shutil.rmtree(place, ignore_errors=True)
+        self._alive_file(name).unlink(missing_ok=True)
+
+    def best(self) -> BestSettings:
+        """The best settings, and all that were tried."""
+        tried = self._in_state(*TRIED)
+        scored = [trial for trial in tried if trial.value is not None]
+        if not scored:
+            raise TrainingError(
+                f"none of the {len(tried)} trials could be trained; "
+                f"the first said: {tried[0].user_attrs['error']}"
+            )
+        best = max(scored, key=_score)
+        question = self.question
+        return BestSettings(
+            question.method,
+            question.backbone,
+            nested(best.params),
+            question.settings,
+            question.budget,
+            question.epochs,
+            trial_config(question).selection_metric,
+            best.value,
+            tuple(
+                TriedSettings(trial.params, trial.value, trial.user_attrs.get("error"))
+                for trial in tried
+            ),
+            self.splits.fingerprint,
+        )
+
+    def _set_up(self) -> None:
+        """Settle what is searched, and queue the grid."""
+        asked = {"fingerprint": self.splits.fingerprint, **self.question._asdict()}
+        there = self.study.user_attrs.get("question")
+        if there is None:
+            self.study.set_user_attr("question", asked)
+        elif found := differences(asked, there):
+            raise ConfigError(
+                f"{self.folder} holds another search; it differs in {'; '.join(found)} "
+                "(asked for against there). Choose another folder, or remove it"
+            )
+        if self.trials is None:
+            for values in product(*GRID.values()):
+                point = dict(zip(GRID, values, strict=True))
+                self.study.enqueue_trial(point, skip_if_exists=True)
+
+    def _distributions(self) -> dict[str, BaseDistribution]:
+        space = SPACE if self.trials is None else SPACE | variant(self.question.method).space
+        return {
+            name: FloatDistribution(choices.low, choices.high, log=True)
+            if isinstance(choices, Range)
+            else CategoricalDistribution(choices)
+            for name, choices in space.items()
+        }
+
+    def _requeue_dead(self) -> int:
+        """Queue trials whose process has died; how many others are running."""
+        # The clock of the file system, which other machines may share and ours may differ from.
+        clock = self.folder / "clock"
+        clock.touch()
+        now = clock.stat().st_mtime
+        running = self._in_state(TrialState.RUNNING)
+        dead = [
+            trial for trial in running if now - self._last_sign_of_life(trial) > DEAD_AFTER_SECONDS
+        ]
+        for trial in dead:
+            self._requeue(trial)
+        return len(running) - len(dead)
+
+    def _requeue(self, trial: Trial | FrozenTrial) -> None:
+        """Another trial with the same settings, which goes on in the same folder."""
+        self.study.tell(trial.number, state=TrialState.FAIL)
+        self.study.enqueue_trial(trial.params, user_attrs={"folder": _folder_name(trial)})
+
+    def _in_state(self, *states: TrialState) -> list[FrozenTrial]:
+        return self.study.get_trials(deepcopy=False, states=states)
+
+    def _last_sign_of_life(self, trial: FrozenTrial) -> float:
+        path = self._alive_file(_folder_name(trial))
+        return path.stat().st_mtime if path.exists() else 0.0
+
+    def _alive_file(self, name: str) -> Path:
+        return self.folder / "trials" / f"{name}.alive"
+
+    @contextmanager
+    def _showing_life(self, name: str) -> Iterator[None]:
+        ended = threading.Event()
+
+        def touch() -> None:
+            while not ended.wait(ALIVE_EVERY_SECONDS):
+                self._alive_file(name).touch()
+
+        thread = threading.Thread(target=touch, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        self._lock.acquire()
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+
+def trial_config(question: Question, *drawn: dict[str, Any]) -> Config:
+    """The configuration of a trial, with the settings that were drawn for it."""
+    return config_of(
+        question.method,
+        question.backbone,
+        question.settings,
+        {"budgets": [question.budget], "train": {"epochs": question.epochs}},
+        *drawn,
+    )
+
+
+def _folder_name(trial: Trial | FrozenTrial) -> str:
+    """A trial that was taken over goes on in the folder of the first."""
+    return str(trial.user_attrs.get("folder", trial.number))
+
+
+def _score(trial: FrozenTrial) -> float:
+    return trial.value if trial.value is not None else float("-inf")

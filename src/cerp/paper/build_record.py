@@ -1,0 +1,201 @@
+"""The record of a recipe, from all results that there are and what earlier calls have kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cerp.artifact import read
+from cerp.comparison.jobs import Job
+from cerp.comparison.metrics import MAIN_METRIC
+from cerp.comparison.results import Result, Results
+from cerp.comparison.statistics import DRAWS, over_seeds
+from cerp.comparison.worker import JobFolder
+from cerp.data.splits import Splits
+from cerp.errors import ConfigError, DataError
+from cerp.evaluation.id_leak import id_leak
+from cerp.evaluation.metrics import Metrics
+from cerp.evaluation.significance import paired_bootstrap
+from cerp.files import make_folder
+from cerp.paper.planning import Planned
+from cerp.paper.recipe import Recipe, RecipeRun
+from cerp.paper.record import (
+    NOT_RUN,
+    Interval,
+    MeasuredCell,
+    MissingCell,
+    Record,
+    describe,
+    is_in_cell,
+)
+from cerp.reports.heat import sampled_vectors
+
+CERP = "cerp"
+
+
+def earlier_record(path: Path, splits: Splits) -> Record | None:
+    """The record of earlier calls, which must be of the same data; None where there is none."""
+    if not path.exists():
+        return None
+    earlier = Record.read(path)
+    if earlier.data["fingerprint"] != splits.fingerprint:
+        raise ConfigError(
+            f"{path} is of other data (fingerprint {earlier.data['fingerprint'][:12]}, here "
+            f"{splits.fingerprint[:12]}); choose another output folder, or another dataset name"
+        )
+    return earlier
+
+
+def take_over(earlier: Record | None, planned: Sequence[Planned], results: Results) -> int:
+    """Let the results of earlier calls count, wherever they were run.
+
+    How many do not, because the settings of their runs have changed since.
+    """
+    if earlier is None:
+        return 0
+    names = {one.job.method for one in planned}
+    kept = [entry.result for entry in earlier.found if entry.result.method in names]
+    make_folder(results.folder)
+    results.add(kept, "the record of earlier calls")
+    return len(earlier.found) - len(kept)
+
+
+def new_record(
+    recipe: Recipe,
+    dataset: str,
+    splits: Splits,
+    planned: Sequence[Planned],
+    results: Results,
+    failed: dict[str, str],
+    earlier: Record | None,
+) -> Record:
+    """The record of a recipe from all results that there are."""
+    found = _found(recipe, planned, results, earlier)
+    leaks = any(entry.ordering == "native" for entry in found)
+    known = earlier.id_leak if earlier else None
+    return Record(
+        recipe.name,
+        dataset,
+        describe(splits),
+        found,
+        _missing(planned, results, failed),
+        _intervals(found, results, earlier) if recipe.kind == "methods" else [],
+        (known or id_leak(splits).summary()) if leaks else None,
+    )
+
+
+def _found(
+    recipe: Recipe, planned: Sequence[Planned], results: Results, earlier: Record | None
+) -> list[MeasuredCell]:
+    """In the order of the plan; also seeds that the plan of this call does not have."""
+    by_name = {one.job.method: one for one in planned}
+    order = {name: place for place, name in enumerate(by_name)}
+    kept = [
+        result
+        for result in results.all
+        if result.method in by_name
+        and result.error is None
+        and result.backbone in (*recipe.backbones, None)
+        and result.budget in by_name[result.method].job.budgets
+    ]
+    kept.sort(key=lambda result: (order[result.method], result.seed))
+    patterns = _patterns(kept, results.folder, earlier) if recipe.kind == "heatmap" else {}
+    return [
+        MeasuredCell(
+            by_name[result.method].run,
+            by_name[result.method].ordering,
+            result,
+            patterns.get(result.cell.name),
+        )
+        for result in kept
+    ]
+
+
+def _missing(
+    planned: Sequence[Planned], results: Results, failed: dict[str, str]
+) -> list[MissingCell]:
+    refused = {result.cell: result.error for result in results.all}
+    return [
+        MissingCell(
+            one.run,
+            one.ordering,
+            cell.backbone,
+            cell.budget,
+            cell.seed,
+            refused.get(cell) or failed.get(one.job.name, NOT_RUN),
+        )
+        for one in planned
+        for cell in one.job.cells
+        if refused.get(cell, NOT_RUN) is not None
+    ]
+
+
+def _patterns(
+    found: Sequence[Result], folder: Path, earlier: Record | None
+) -> dict[str, dict[str, Any]]:
+    """By cell: of models whose file is here, and of those that earlier calls have looked at."""
+    known = {
+        entry.result.cell.name: entry.pattern
+        for entry in (earlier.found if earlier else [])
+        if entry.pattern is not None
+    }
+    for result in found:
+        assert result.budget is not None
+        job = Job(result.method, result.backbone, result.seed, (result.budget,))
+        run = JobFolder.of(folder, job).run(result.budget)
+        path = run / f"model-{result.budget}.cerp"
+        if path.exists():
+            known[result.cell.name] = pattern(path)
+    return known
+
+
+def pattern(path: Path) -> dict[str, Any]:
+    """Which entries are not zero in the vectors of ten entities, the same for a data set."""
+    found = sampled_vectors(read(path))
+    if found is None:
+        raise DataError(f"{path} holds propagated vectors, which have no zeros to show")
+    names, vectors = found
+    return {
+        "names": names,
+        "nonzero": ["".join("01"[int(value != 0)] for value in row) for row in vectors],
+    }
+
+
+def _intervals(
+    found: Sequence[MeasuredCell], results: Results, earlier: Record | None
+) -> list[Interval]:
+    """CERP, the first of the recipe's runs of it, against every other run in its cells."""
+    cerp = next((entry.run for entry in found if entry.run.method == CERP), None)
+    known = {
+        (entry.against, entry.backbone, entry.budget): entry
+        for entry in (earlier.intervals if earlier else [])
+    }
+    kept: list[Interval] = []
+    for backbone, budget in _cells(found, cerp):
+        here = [entry for entry in found if is_in_cell(entry, backbone, budget)]
+        mine = [entry.result for entry in here if entry.run == cerp]
+        for name in dict.fromkeys(entry.result.method for entry in here if entry.run != cerp):
+            others = [entry.result for entry in here if entry.result.method == name]
+            seeds = len(mine), len(others)
+            before = known.get((name, backbone, budget))
+            if (judged := _judged(results, mine)) and (other := _judged(results, others)):
+                difference = paired_bootstrap(judged, other, MAIN_METRIC, samples=DRAWS)
+                values = difference.mean, difference.low, difference.high
+                kept.append(Interval(name, backbone, budget, seeds, *values))
+            elif before is not None and before.seeds == seeds:
+                kept.append(before)  # found on the machine that has the values
+    return kept
+
+
+def _cells(found: Sequence[MeasuredCell], run: RecipeRun | None) -> list[tuple[str, str]]:
+    """Backbones and budgets of a run."""
+    cells = ((entry.result.backbone, entry.result.budget) for entry in found if entry.run == run)
+    return [(backbone, budget) for backbone, budget in dict.fromkeys(cells) if backbone and budget]
+
+
+def _judged(results: Results, found: Sequence[Result]) -> Metrics | None:
+    """Per-user values, the mean over seeds; None where they stayed on another machine."""
+    if not all(results.has_user_values(result.cell) for result in found):
+        return None
+    return over_seeds([results.user_values(result.cell) for result in found])

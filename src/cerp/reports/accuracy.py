@@ -1,0 +1,70 @@
+"""Accuracy against budget: the metric of the report over stored values and over bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cerp.pages.axes import log_axis, zero_axis
+from cerp.pages.charts import Point, Reference, Series, legend, line_chart
+from cerp.pages.html import Parts, element, remark
+from cerp.pages.numbers import metric, metric_name
+from cerp.reports.findings import Findings
+from cerp.reports.finished_runs import Model
+
+
+def accuracy(found: Findings) -> Parts:
+    """Accuracy on the test part over stored values and over bytes of the file."""
+    by_values = _budget_series(found, lambda model: model.facts.paper_count)
+    by_bytes = _budget_series(found, lambda model: model.facts.file_bytes)
+    if not by_values:
+        return [remark("No model has test figures.")]
+    references = _references(found)
+    drawn = [("stored values", by_values), ("file bytes", by_bytes)]
+    shown = metric_name(found.metric)
+    charts = [
+        element(
+            "figure",
+            element("figcaption", f"{shown} over {what} (logarithmic)"),
+            line_chart(
+                f"{shown} over {what}",
+                what,
+                shown,
+                series,
+                references=references,
+                x_axis=log_axis,
+                y_axis=zero_axis,
+            ),
+        )
+        for what, series in drawn
+        if series
+    ]
+    return [element("div", *charts, class_="pair"), legend(by_values)]
+
+
+def _budget_series(found: Findings, size: Callable[[Model], int | None]) -> list[Series]:
+    """A series for each run, from its smallest model to its largest."""
+    made = []
+    for run in found.runs:
+        sized = [(size(model), model) for model in run.models if model.test is not None]
+        points = [
+            Point(x, model.test[found.metric], f"{metric(model.test[found.metric])} at {x:,}")
+            for x, model in sorted(sized, key=lambda one: one[0] or 0)
+            if x and model.test is not None
+        ]
+        if points:
+            made.append(Series(run.label, found.style(run), points))
+    return sorted(made, key=lambda series: series.style)
+
+
+def _references(found: Findings) -> list[Reference]:
+    lines = [
+        Reference(run.label.replace("full", "full size", 1), model.test[found.metric], "full")
+        for run in found.runs
+        if run.is_full
+        for model in run.models
+        if model.test is not None
+    ]
+    if found.popularity is not None:
+        floor = found.popularity.mean[found.metric]
+        lines.append(Reference("popularity", floor, "floor"))
+    return lines

@@ -1,0 +1,18 @@
+"""The tables and figures in the results folder, built again from the records beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cerp.paper.output import write_all
+from cerp.paper.recipe import read_recipe
+from cerp.paper.record import Record
+
+RECORDS = "*/*-runs.json"
+
+
+def rebuild(folder: Path) -> None:
+    """Write what `cerp paper` would, without running anything."""
+    for path in sorted(folder.glob(RECORDS)):
+        recipe = read_recipe(path.name.removesuffix("-runs.json"))
+        write_all(recipe, Record.read(path), folder)
