@@ -105,7 +105,7 @@ def run(name: str, backbone: str) -> dict[str, Any]:
             facts={},
             users=known.users,
             items=known.items,
-            backbone=backbone,  # type: ignore[arg-type]
+            head="dot",
             embedding=ComposedEmbedding((Table(Index("identity"), table),)),
             layers=LAYERS if backbone == "lightgcn" else 0,
             seen=seen,
@@ -130,7 +130,7 @@ def run(name: str, backbone: str) -> dict[str, Any]:
         "backbone": backbone,
         "trained_users": known.num_users,
         "new_users": new.num_users,
-        "best_epoch": model.facts["best_epoch"],
+        "best_epoch": model.facts.best_epoch,
         "ndcg@10_of_trained_users": round(trained, 4),
         "share_of_trained": {way: share(make, new.train) for way, make in ways.items()},
         "share_from_few": {

@@ -64,7 +64,7 @@ def write_model(path: Path) -> None:
         facts={"made by": "benchmarks/http_load.py"},
         users=Ids.range(NUM_USERS),
         items=Ids.range(NUM_ITEMS),
-        backbone="mf",
+        head="dot",
         embedding=ComposedEmbedding((Table(Index("identity"), weight),)),
     )
     write(path, model, Encoding(values="fp32"))

@@ -27,8 +27,8 @@ from cerp.models.embeddings.compositional import CompositionalEmbedding
 from cerp.models.recommender import Recommender
 from cerp.training.loop import Loop
 from cerp.training.malloc import freed_memory_kept
+from cerp.training.pruning_hooks import ScheduledPruning
 from cerp.training.sampling import Sampler
-from cerp.training.stages import ScheduledPruning
 
 USERS, ITEMS, INTERACTIONS = 20_980_000, 9_350_000, 50_000_000
 DIMENSION, BUDGET = 128, "99.9%"
@@ -77,7 +77,7 @@ def main() -> None:
     hooks = ScheduledPruning(embedding, config, [limit], len(sampler))
     loop = Loop(model, sampler, hooks.optimizers(model), epochs=1, hooks=hooks, label="memory")
     started = time.perf_counter()
-    with freed_memory_kept():  # as `Loop.run` does
+    with freed_memory_kept():  # as `cerp train` does
         for position in range(STEPS):
             loop.take_step(sampler.next_batch(), 0, position)
     figures = {

@@ -31,13 +31,14 @@ from machine import RESULTS, described, write_figures
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.models.backbones import LightGCN, propagation
+from cerp.models.batch import Batch
 from cerp.models.embeddings.compositional import CompositionalEmbedding
 from cerp.models.recommender import Recommender
 from cerp.training.cuda_graphs import CapturedStep
-from cerp.training.loop import Objective
 from cerp.training.malloc import freed_memory_kept
+from cerp.training.objective import Objective
 from cerp.training.optimizers import adam
-from cerp.training.sampling import Batch, Sampler
+from cerp.training.sampling import Sampler
 
 DIMENSION, LAYERS, BUCKETS = 128, 4, 5000
 BATCH, NEGATIVES = 8192, 5
@@ -56,7 +57,7 @@ def main() -> None:
     train = Splits.load(Path(os.environ["CERP_DATA_DIR"]) / "gowalla").train
     table = torch.randn(train.num_users + train.num_items, DIMENSION).to(device)
     backbone = LightGCN(train, embedding_dim=DIMENSION, layers=LAYERS).to(device)
-    with freed_memory_kept():  # as the training loop does it; the products profit as well
+    with freed_memory_kept():  # as `cerp train` does it; the products profit as well
         milliseconds = alternate(
             {
                 "pruning_step": pruning_step(train, backbone, device),

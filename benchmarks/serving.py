@@ -37,7 +37,16 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import numpy as np
 from machine import RESULTS, machine, write_figures
 
-from cerp.artifact import ComposedEmbedding, Encoding, Index, Seen, ShippedModel, Table, write
+from cerp.artifact import (
+    ComposedEmbedding,
+    Encoding,
+    Index,
+    Seen,
+    ShippedModel,
+    Table,
+    backbone_name,
+    write,
+)
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.runtime import Recommendation, Runtime, load
@@ -96,7 +105,7 @@ def main() -> None:
             rival.user_factors = np.ascontiguousarray(runtime.vectors.users(everyone))
             rival.item_factors = np.array(runtime.vectors.items)
             figures["models"][path.name] = {
-                "backbone": runtime.model.backbone,
+                "backbone": backbone_name(runtime.model),
                 "facts": {
                     name: value
                     for name, value in runtime.model.facts.items()
@@ -107,7 +116,7 @@ def main() -> None:
                 "dimension": runtime.vectors.items.shape[1],
                 "file_bytes": path.stat().st_size,
                 **start_figures(path),
-                **request_figures(runtime, None if runtime.model.backbone == "mlp" else rival),
+                **request_figures(runtime, rival if runtime.takes_liked_items else None),
             }
     print(json.dumps(figures, indent=1))
     write_figures(RESULTS / "serving.json", figures)
@@ -143,7 +152,7 @@ def random_model(train: Interactions, backbone: Backbone) -> ShippedModel:
         facts={"method": "cerp", "values": "random, to measure speed"},
         users=train.users,
         items=train.items,
-        backbone=backbone,
+        head="tower" if backbone == "mlp" else "dot",
         embedding=ComposedEmbedding(
             tuple(
                 Table(index, weight[rows], mask[rows])
@@ -202,7 +211,7 @@ def request_figures(runtime: Runtime, rival: Any) -> dict[str, Any]:
             users = runtime.users.decode(codes)
             started = time.perf_counter()
             found = (
-                [runtime.recommend(users[0], K)] if size == 1 else runtime.recommend_batch(users, K)
+                [runtime.recommend(users[0], K)] if size == 1 else runtime.recommend_many(users, K)
             )
             spent = {"cerp": time.perf_counter() - started}
             if rival:

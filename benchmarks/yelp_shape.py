@@ -28,7 +28,8 @@ from cerp.models.recommender import Recommender
 from cerp.paper.published import bucket_count, published_rows
 from cerp.presets import preset
 from cerp.training.loop import Loop
-from cerp.training.stages import ScheduledPruning, score_memory, training_sampler
+from cerp.training.pruning_hooks import ScheduledPruning
+from cerp.training.stages import score_memory, training_sampler
 
 BUDGET = "99%"
 STEPS, WARM_UP = 5, 1

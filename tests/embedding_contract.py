@@ -14,10 +14,10 @@ from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError
 from cerp.models import backbones
+from cerp.models.batch import Batch
 from cerp.models.embeddings.base import Embedding
 from cerp.models.recommender import Recommender
 from cerp.training.losses import bpr
-from cerp.training.sampling import Batch
 
 ENTITIES, DIM = 23, 6
 ALL_IDS = torch.arange(ENTITIES)
@@ -143,7 +143,7 @@ class EmbeddingContract:
 
     def test_the_count_that_budgets_limit_is_the_papers(self):
         embedding = self.build()
-        assert embedding.cost().paper == embedding.nnz
+        assert embedding.cost().paper_count == embedding.nnz
 
     def test_the_same_seed_gives_the_same_vectors(self):
         assert torch.equal(self.build(seed=5).table(), self.build(seed=5).table())

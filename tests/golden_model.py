@@ -25,7 +25,7 @@ def golden_model() -> ShippedModel:
         facts={"budget": "16 values", "method": "cerp", "seed": 0},
         users=Ids(np.array(["ann", "bo"], dtype=object)),
         items=Ids(np.array([10, 11, 500])),
-        backbone="lightgcn",
+        head="dot",
         embedding=ComposedEmbedding(
             (Table(Index("modulo", 3), p, p != 0), Table(Index("scaled", 3), q))
         ),

@@ -25,7 +25,7 @@ def small_model(backbone: str = "mf", seed: int = 0) -> ShippedModel:
         facts={"method": "cerp", "budget": "50%"},
         users=Ids(np.arange(100, 100 + NUM_USERS)),
         items=Ids(np.sort(rng.choice(10_000, NUM_ITEMS, replace=False))),
-        backbone="mf",
+        head="dot",
         embedding=ComposedEmbedding(
             (pruned(rng, Index("modulo", 9), 9), pruned(rng, Index("scaled", 9), 9))
         ),
@@ -34,12 +34,12 @@ def small_model(backbone: str = "mf", seed: int = 0) -> ShippedModel:
         titles=[f"Title {code:02}" for code in range(NUM_ITEMS)],
     )
     if backbone == "mlp":
-        return replace(model, backbone="mlp", weights=tower(rng, (2 * DIM, 12, 6, 3, 1)))
+        return replace(model, head="tower", weights=tower(rng, (2 * DIM, 12, 6, 3, 1)))
     if backbone == "lightgcn":
-        return replace(model, backbone="lightgcn", layers=3)
+        return replace(model, layers=3)
     if backbone == "propagated":
         tables = PropagatedTables(normal(rng, NUM_USERS, DIM), normal(rng, NUM_ITEMS, DIM))
-        return replace(model, backbone="lightgcn", layers=3, embedding=tables)
+        return replace(model, layers=3, embedding=tables)
     return model
 
 

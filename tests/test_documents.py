@@ -13,6 +13,7 @@ import pytest
 
 import cerp
 import cerp.methods
+from cerp.models.backbones import BACKBONES
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -36,10 +37,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             for user, item in zip(data.user, data.item, strict=True)
         )
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cerp.methods, "METHODS", dict(cerp.methods.METHODS))
-    monkeypatch.setattr(
-        cerp.models.backbones.base, "_REGISTRY", dict(cerp.models.backbones.base._REGISTRY)
-    )
+    monkeypatch.setattr(cerp.methods.METHODS, "_parts", {})
+    monkeypatch.setattr(BACKBONES, "_parts", dict(BACKBONES._parts))
     return tmp_path
 
 

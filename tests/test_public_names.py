@@ -11,8 +11,11 @@ import cerp
 def test_the_public_names_are_these():
     assert sorted(cerp.__all__) == [
         "CerpError",
+        "Config",
+        "FittedModel",
         "Interactions",
         "Metrics",
+        "Runtime",
         "Splits",
         "__version__",
         "evaluate",

@@ -21,34 +21,44 @@ from cerp.errors import MissingExtra
 
 if TYPE_CHECKING:
     from cerp import nn as nn
+    from cerp.config import Config
     from cerp.data.datasets import load as load_splits
     from cerp.data.interactions import Interactions
     from cerp.data.readers import read
     from cerp.data.splits import Splits
     from cerp.errors import CerpError
-    from cerp.evaluation.evaluate import Metrics, evaluate, paired_bootstrap
+    from cerp.evaluation.evaluate import evaluate
     from cerp.evaluation.id_leak import id_leak
+    from cerp.evaluation.metrics import Metrics
+    from cerp.evaluation.significance import paired_bootstrap
     from cerp.runs.fit import fit
-    from cerp.runtime import load
+    from cerp.runs.fitted_model import FittedModel
+    from cerp.runtime import Runtime, load
 
 _HOMES = {
     "CerpError": "cerp.errors",
+    "Config": "cerp.config",
+    "FittedModel": "cerp.runs.fitted_model",
     "Interactions": "cerp.data.interactions",
-    "Metrics": "cerp.evaluation.evaluate",
+    "Runtime": "cerp.runtime",
+    "Metrics": "cerp.evaluation.metrics",
     "Splits": "cerp.data.splits",
     "evaluate": "cerp.evaluation.evaluate",
     "fit": "cerp.runs.fit",
     "id_leak": "cerp.evaluation.id_leak",
     "load": "cerp.runtime",
     "load_splits": "cerp.data.datasets:load",
-    "paired_bootstrap": "cerp.evaluation.evaluate",
+    "paired_bootstrap": "cerp.evaluation.significance",
     "read": "cerp.data.readers",
 }
 
 __all__ = [
     "CerpError",
+    "Config",
+    "FittedModel",
     "Interactions",
     "Metrics",
+    "Runtime",
     "Splits",
     "__version__",
     "evaluate",

@@ -7,10 +7,13 @@ Hyper-parameters only: they decide the result. Where and how a run happens
 from __future__ import annotations
 
 import json
+import operator
 import re
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_type_hints
+from types import UnionType
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from cerp.budget import parse_size
 from cerp.choices import (
@@ -34,28 +37,75 @@ LARGEST_SEED = 2**32 - 1
 """Some random numbers are hashes of one 64-bit word: half of it is the seed."""
 
 
+def limited(default: Any, **bounds: float) -> Any:
+    """A number with a default and bounds that `check_settings` looks at.
+
+    Bounds are called ``above``, ``least``, ``below`` and ``most``, as in
+    ``epochs: int = limited(60, above=0)``.
+    """
+    return field(default=default, metadata={"bounds": bounds})
+
+
+def check_settings(settings: Any) -> None:
+    """Refuse a dataclass with a value that is not of its field's type or not within its bounds.
+
+    A field's type is the rule: of ``Literal`` words one must be given, of ``int`` a whole
+    number, of ``float`` a number, and ``None`` where the type allows it.
+    """
+    hints = get_type_hints(type(settings))
+    for entry in fields(settings):
+        value = getattr(settings, entry.name)
+        kinds = get_args(hints[entry.name])
+        kinds = kinds if get_origin(hints[entry.name]) is UnionType else (hints[entry.name],)
+        if value is None and type(None) in kinds:
+            continue
+        for kind in kinds:
+            _check_kind(entry.name, value, kind)
+        for name, bound in entry.metadata.get("bounds", {}).items():
+            words, holds = _BOUNDS[name]
+            if not holds(value, bound):
+                raise ConfigError(f"{entry.name} is {value}; it must be {words} {bound:,}")
+
+
+_BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
+    "above": ("above", operator.gt),
+    "least": ("at least", operator.ge),
+    "below": ("below", operator.lt),
+    "most": ("at most", operator.le),
+}
+
+
+def _check_kind(name: str, value: Any, kind: Any) -> None:
+    if get_origin(kind) is Literal and value not in get_args(kind):
+        raise ConfigError(f"{name} is {value!r}; choose one of {', '.join(get_args(kind))}")
+    if kind is int and (isinstance(value, bool) or not isinstance(value, int)):
+        raise ConfigError(f"{name} is {value!r}; it must be a whole number")
+    if kind is float and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise ConfigError(f"{name} is {value!r}; it must be a number")
+
+
 @dataclass(frozen=True)
 class TrainConfig:
     """One stretch of gradient training with early stopping on validation NDCG@10."""
 
-    epochs: int = 60
+    epochs: int = limited(60, above=0)
     """At most so many."""
-    batch_size: int | None = None
+    batch_size: int | None = limited(None, above=0)
     """Positives in a batch; None: by `default_batch_size`."""
-    negatives: int = 5
+    negatives: int = limited(5, above=0)
     """Fresh negatives for each positive."""
     optimizer: Optimizer = "adam"
-    learning_rate: float = 5e-3
-    weight_decay: float = 0.0
+    learning_rate: float = limited(5e-3, above=0)
+    weight_decay: float = limited(0.0, least=0)
     """Coupled (L2) for adam, decoupled for adamw."""
     schedule: Schedule = "constant"
-    clip_norm: float | None = None
+    clip_norm: float | None = limited(None, above=0)
     """Largest norm of the gradient; None leaves it alone."""
-    evaluate_every: int = 5
+    evaluate_every: int = limited(5, above=0)
     """Epochs between two looks at the validation part."""
-    patience: int = 4
+    patience: int = limited(4, above=0)
     """Stop after so many looks without a better NDCG@10."""
-    validation_users: int | None = None
+    validation_users: int | None = limited(None, above=0)
     """Judge on a fixed sample of so many users; None: all."""
     precision: ComputePrecision = "float32"
     """``bfloat16`` computes dense products in half precision; weights stay float32. On an H200
@@ -64,21 +114,7 @@ class TrainConfig:
     `cerp.models.backbones.half_propagation`)."""
 
     def __post_init__(self) -> None:
-        _check_positive(
-            self,
-            "epochs",
-            "batch_size",
-            "negatives",
-            "learning_rate",
-            "clip_norm",
-            "evaluate_every",
-            "patience",
-            "validation_users",
-        )
-        _check_weight_decay(self.weight_decay)
-        _check_choice(self, "optimizer", Optimizer)
-        _check_choice(self, "schedule", Schedule)
-        _check_choice(self, "precision", ComputePrecision)
+        check_settings(self)
 
 
 @dataclass(frozen=True)
@@ -93,31 +129,31 @@ class PruneConfig:
     """``scheduled``: a common shift of the thresholds keeps the number of values on a curve
     to the target; ``free``: the paper's dynamics; ``magnitude``: no thresholds and no penalty,
     the largest entries after plain training, to compare the other two with."""
-    epochs: int = 15
+    epochs: int = limited(15, above=0)
     """In how many epochs the tightest target is to be reached."""
-    dense_share: float = 0.5
+    dense_share: float = limited(0.5, least=0, below=1)
     """``scheduled`` alone: the share of the epochs before the first entry is pruned."""
-    max_epochs: int = 50
+    max_epochs: int = limited(50, above=0)
     """``free`` alone: where it ends, reached or not."""
-    batch_size: int | None = None
-    negatives: int = 5
+    batch_size: int | None = limited(None, above=0)
+    negatives: int = limited(5, above=0)
     optimizer: Optimizer = "adam"
-    learning_rate: float = 2e-3
-    weight_decay: float = 0.0
-    clip_norm: float | None = None
+    learning_rate: float = limited(2e-3, above=0)
+    weight_decay: float = limited(0.0, least=0)
+    clip_norm: float | None = limited(None, above=0)
     """As in `TrainConfig`; thresholds count too."""
-    threshold_learning_rate: float = 1e-2
+    threshold_learning_rate: float = limited(1e-2, above=0)
     """``scheduled`` alone; ``free`` derives it from ``epochs``."""
     threshold_start: ThresholdStart = "ones"
     threshold_scale: float = -100.0
     """``free`` alone: what the initial thresholds, in [0, 1], are multiplied by."""
     penalty: str = "complementary"
     """What is added to the loss while pruning, by its name in `cerp.training.penalties`."""
-    gamma: float = 1e-3
+    gamma: float = limited(1e-3, least=0, most=1)
     """Weight of the penalty in the first epoch."""
-    gamma_decay: float = 0.5
+    gamma_decay: float = limited(0.5, above=0, most=1)
     """What gamma is multiplied by after every epoch; 1 keeps it."""
-    temperature: float = 100.0
+    temperature: float = limited(100.0, above=0)
     """η of the penalty."""
     precision: ComputePrecision = "float32"
     """As in `TrainConfig`."""
@@ -128,29 +164,7 @@ class PruneConfig:
     projected is marked as not reached."""
 
     def __post_init__(self) -> None:
-        _check_positive(
-            self,
-            "epochs",
-            "max_epochs",
-            "batch_size",
-            "negatives",
-            "learning_rate",
-            "clip_norm",
-            "threshold_learning_rate",
-            "temperature",
-        )
-        _check_weight_decay(self.weight_decay)
-        _check_choice(self, "mode", PruneMode)
-        _check_choice(self, "optimizer", Optimizer)
-        _check_choice(self, "threshold_start", ThresholdStart)
-        _check_choice(self, "precision", ComputePrecision)
-        _check_choice(self, "on_stall", StallAction)
-        if not 0 <= self.gamma <= 1:
-            raise ConfigError(f"gamma must be in [0, 1], got {self.gamma}")
-        if not 0 <= self.dense_share < 1:
-            raise ConfigError(f"dense_share must be in [0, 1), got {self.dense_share}")
-        if not 0 < self.gamma_decay <= 1:
-            raise ConfigError(f"gamma_decay must be in (0, 1], got {self.gamma_decay}")
+        check_settings(self)
 
 
 @dataclass(frozen=True)
@@ -170,8 +184,8 @@ class Config:
     None: what validates best under a limit on bytes, fp32 otherwise."""
     store_seen: bool = True
     """Whether model files say what users have seen; LightGCN's always do, by its graph."""
-    dim: int = 128
-    buckets: int | None = None
+    dim: int = limited(128, above=0)
+    buckets: int | None = limited(None, above=0)
     """Rows of each codebook; None: by the rule of `cerp.assignment.bucket_rule.bucket_count`."""
     hashing: Hashing = "balanced"
     ordering: str = "spectral"
@@ -188,21 +202,16 @@ class Config:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check_positive(self, "dim", "buckets")
+        check_settings(self)
         check_seed(self.seed)
-        _check_choice(self, "rewind", Rewind)
-        if self.refit is not None:
-            _check_choice(self, "refit", Refit)
-        if self.value_precision is not None:
-            _check_choice(self, "value_precision", ValuePrecision)
         if self.max_file_size is not None:
-            parse_size(self.max_file_size, "max_file_size (--max-file-size)")
+            parse_size(self.max_file_size, "max_file_size")
         budgets = tuple(str(budget).strip() for budget in self.budgets)
         if not budgets:
             raise ConfigError("give at least one budget, such as '99%'")
         if repeated := [budget for budget in budgets if budgets.count(budget) > 1]:
             raise ConfigError(
-                f"budget {repeated[0]!r} is given more than once; give each budget (--budget) once"
+                f"budget {repeated[0]!r} is given more than once; give each budget once"
             )
         object.__setattr__(self, "budgets", budgets)  # they name files: no blanks around them
 
@@ -240,15 +249,14 @@ def check_device(name: str) -> None:
     """Refuse what is not the name of a device that cerp runs on."""
     if not re.fullmatch(r"cpu|cuda(:\d+)?", name, re.ASCII):
         raise ConfigError(
-            f"device (--device) is {name!r}; choose cpu, cuda, or one of several GPUs such as "
-            "cuda:1; the command line also takes auto"
+            f"device is {name!r}; choose cpu, cuda, or one of several GPUs such as cuda:1"
         )
 
 
 def check_seed(seed: int) -> None:
     """Refuse what is not a seed."""
     if not 0 <= seed <= LARGEST_SEED:
-        raise ConfigError(f"seed (--seed) is {seed}; give a number from 0 to {LARGEST_SEED:,}")
+        raise ConfigError(f"seed is {seed}; give a number from 0 to {LARGEST_SEED:,}")
 
 
 def default_batch_size(num_interactions: int) -> int:
@@ -294,25 +302,3 @@ def _built(cls: type[_T], values: dict[str, Any], where: str) -> _T:
         return cls(**arguments)
     except TypeError as error:
         raise ConfigError(f"an entry of {where} has a value of the wrong kind: {error}") from None
-
-
-def _check_positive(config: Any, *names: str) -> None:
-    """Refuse what is not above zero, and parts of whole numbers."""
-    kinds = {entry.name: str(entry.type) for entry in fields(config)}
-    for name in names:
-        value = getattr(config, name)
-        if value is not None and not value > 0:
-            raise ConfigError(f"{name} must be above zero, got {value}")
-        if kinds[name].startswith("int") and isinstance(value, float):
-            raise ConfigError(f"{name} must be a whole number, got {value}")
-
-
-def _check_weight_decay(value: float) -> None:
-    if not value >= 0:
-        raise ConfigError(f"weight_decay must not be negative, got {value}")
-
-
-def _check_choice(config: Any, name: str, choices: Any) -> None:
-    value = getattr(config, name)
-    if value not in get_args(choices):
-        raise ConfigError(f"{name} is {value!r}; choose one of {', '.join(get_args(choices))}")

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from cerp.models.embeddings.compositional import CompositionalEmbedding
 from cerp.models.embeddings.diagnostics import Diagnostics
-from cerp.pruning.thresholds import ScheduledClock
+from cerp.pruning.clocks import ScheduledClock
 
 __all__ = ["CompositionalEmbedding", "Diagnostics", "ScheduledClock"]

@@ -1,11 +1,13 @@
-"""Settings that were found good, and those of the paper."""
+"""Settings that were found good, those of the paper, and what a caller puts in their place."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from cerp.config import Config, PruneConfig, TrainConfig
+from cerp.errors import ConfigError
 
 PresetName = Literal["default", "paper"]
 
@@ -13,6 +15,30 @@ PresetName = Literal["default", "paper"]
 MLP_VALIDATION_USERS = 3000
 """The MLP scores every pair by a network of its own: ranking all users of a large data set
 takes longer than an epoch."""
+
+WORDS: dict[str, tuple[str, ...]] = {
+    "max_file_size": ("max_file_size",),
+    "values": ("value_precision",),
+    "seen": ("store_seen",),
+    "dim": ("dim",),
+    "buckets": ("buckets",),
+    "ordering": ("ordering",),
+    "hashing": ("hashing",),
+    "rewind": ("rewind",),
+    "refit": ("refit",),
+    "seed": ("seed",),
+    "loss": ("loss",),
+    "selection_metric": ("selection_metric",),
+    "epochs": ("train.epochs",),
+    "learning_rate": ("train.learning_rate",),
+    "batch_size": ("prune.batch_size", "train.batch_size"),
+    "prune_epochs": ("prune.epochs",),
+    "gamma": ("prune.gamma",),
+    "method_options": ("method_options",),
+    "backbone_options": ("backbone_options",),
+}
+"""What callers may put in place of a preset's settings, and which entries of `Config` each is:
+keyword arguments of `cerp.fit` and options of the command line alike."""
 
 
 def preset(name: PresetName, backbone: str = "lightgcn", method: str = "cerp") -> Config:
@@ -48,3 +74,32 @@ def preset(name: PresetName, backbone: str = "lightgcn", method: str = "cerp") -
         ),
         train=training,
     )
+
+
+def with_settings(
+    config: Config, budgets: tuple[str, ...] = (), settings: Mapping[str, Any] | None = None
+) -> Config:
+    """A configuration with budgets, and with settings by the names of `WORDS`; None: as it is.
+
+    A file size alone is the only limit: then the budget is that size.
+    """
+    given = {name: value for name, value in (settings or {}).items() if value is not None}
+    if unknown := sorted(given.keys() - WORDS.keys()):
+        raise ConfigError(
+            f"there is no setting {unknown[0]!r}; there are: {', '.join(sorted(WORDS))}"
+        )
+    entries = {path: value for name, value in given.items() for path in WORDS[name]}
+    if not budgets and "max_file_size" in given:
+        budgets = (str(given["max_file_size"]),)
+    own: dict[str, Any] = {path: value for path, value in entries.items() if "." not in path}
+    if budgets:
+        own["budgets"] = budgets
+    for part in ("prune", "train"):
+        start = f"{part}."
+        inside = {
+            path.removeprefix(start): value
+            for path, value in entries.items()
+            if path.startswith(start)
+        }
+        own[part] = replace(getattr(config, part), **inside)
+    return replace(config, **own)

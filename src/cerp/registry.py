@@ -10,7 +10,7 @@ It is imported when it is asked for by name, in every process that asks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
@@ -29,16 +29,20 @@ class Registry(Generic[_Part]):
         What a part is called in messages, such as ``"backbone"``.
     group
         The group of entry points, such as ``"cerp.backbones"``.
+    own
+        Where cerp's own parts are, such as ``{"mf": "cerp.models.backbones.mf:MF"}``: imported
+        when they are asked for, as those of other packages are.
 
     """
 
-    def __init__(self, kind: str, group: str) -> None:
+    def __init__(self, kind: str, group: str, own: Mapping[str, str] | None = None) -> None:
         self.kind, self.group = kind, group
+        self._own = {name: EntryPoint(name, place, group) for name, place in (own or {}).items()}
         self._parts: dict[str, _Part] = {}
 
     def add(self, name: str, part: _Part) -> None:
         """Make a part known; a name is given once."""
-        if name in self._parts:
+        if name in self:
             raise ConfigError(f"there is a {self.kind} {name!r} already; choose another name")
         self._parts[name] = part
 
@@ -53,19 +57,22 @@ class Registry(Generic[_Part]):
 
     def names(self) -> list[str]:
         """All there are, sorted."""
-        return sorted({*self._parts, *self._from_packages()})
+        return sorted({*self._parts, *self._places()})
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
 
     def is_own(self, name: str) -> bool:
-        """Whether it was added here, and not by an entry point that was not asked for yet."""
-        return name in self._parts
+        """Whether it is one of cerp's own."""
+        return name in self._own
 
     def __contains__(self, name: object) -> bool:
-        return name in self._parts or name in self._from_packages()
+        return name in self._parts or name in self._places()
 
     def __getitem__(self, name: str) -> _Part:
         """The part called ``name``; a `ConfigError` lists all names where there is none."""
         if name not in self._parts:
-            found = self._from_packages().get(name)
+            found = self._places().get(name)
             if found is None:
                 raise ConfigError(
                     f"unknown {self.kind} {name!r}; choose one of {', '.join(self.names())}"
@@ -77,11 +84,15 @@ class Registry(Generic[_Part]):
         try:
             part: _Part = entry.load()
         except Exception as error:  # whatever a package does while it is imported
+            if entry.name in self._own:
+                raise
             raise ConfigError(
                 f"the {self.kind} {entry.name!r} of the package {entry.value!r} cannot be imported "
                 f"({type(error).__name__}: {error}); repair that package, or remove it"
             ) from error
         return part
 
-    def _from_packages(self) -> dict[str, EntryPoint]:
-        return {entry.name: entry for entry in entry_points(group=self.group)}
+    def _places(self) -> dict[str, EntryPoint]:
+        """Where parts can be imported from; a package cannot replace one of cerp's own."""
+        installed = {entry.name: entry for entry in entry_points(group=self.group)}
+        return {**installed, **self._own}

@@ -21,9 +21,10 @@ from cerp.artifact.numbers import LARGEST_NUMBER, decode_numbers, encode_numbers
 from cerp.artifact.permutation import decode_permutation, encode_permutation
 from cerp.artifact.positions import decode_positions, encode_positions
 from cerp.artifact.quantize import VALUES_CODECS, decode_values, encode_values
-from cerp.artifact.tensors import TensorReader, prefixed, total_bytes
+from cerp.artifact.tensors import TensorReader, total_bytes
 from cerp.data.ids import Ids
 from cerp.errors import ConfigError, MalformedFileError
+from cerp.naming import prefixed
 from plain_decoder import permutation as plain_permutation
 
 seeds = st.integers(0, 2**32 - 1)

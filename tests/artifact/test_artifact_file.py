@@ -90,7 +90,7 @@ def some_model(seed: int) -> ShippedModel:
         facts={"seed": seed, "metrics": {"ndcg@10": 0.125}},
         users=some_ids(rng, users),
         items=some_ids(rng, items),
-        backbone="mf",
+        head="dot",
         embedding=ComposedEmbedding(
             tuple(some_table(rng, index, rows, width) for index, rows in chosen),
             ("sum", "product", "concat")[rng.integers(3)],
@@ -134,7 +134,7 @@ def test_every_backbone_comes_back_in_every_precision(backbone: str, values: str
     data = artifact.encode(model, Encoding(values))
     found = artifact.decode(data)
     np.testing.assert_array_equal(vectors(found), decode_plainly(data)["vectors"])
-    assert (found.backbone, found.layers) == (model.backbone, model.layers)
+    assert (found.head, found.layers) == (model.head, model.layers)
     assert found.weights.keys() == model.weights.keys()
     for name, weight in model.weights.items():
         kept = weight if values == "fp32" else weight.astype(np.float16)
@@ -257,11 +257,14 @@ def with_table(index: Index, weight: np.ndarray, mask: np.ndarray | None = None)
     [
         (flawed(positions=np.zeros(65, np.int32)), "positions are not those of 65 entities"),
         (flawed(titles=["one"]), "1 titles for 40 items"),
-        (flawed(of="lightgcn", seen=None), "LightGCN needs its graph"),
-        (flawed(of="lightgcn", layers=0), "LightGCN has 0 layers"),
-        (flawed(of="mlp", weights={}), "weights of the MLP are missing"),
-        (flawed(of="mlp", weights=unlearned()), "weights of the MLP hold NaN or infinity"),
-        (flawed(layers=3), "mf has 3 layers"),
+        (flawed(of="lightgcn", seen=None), "propagation needs its graph"),
+        (flawed(of="lightgcn", layers=65), "has 65 layers; 1 to 64 are possible"),
+        (flawed(layers=-1), "has -1 layers"),
+        (flawed(of="mlp", layers=3), "no word for the head 'tower' after 3 layers"),
+        (flawed(of="propagated", head="tower"), "propagated tables are scored by a dot product"),
+        (flawed(weights=unlearned()), "scores by dot products has weights of a tower"),
+        (flawed(of="mlp", weights={}), "weights of the tower are missing"),
+        (flawed(of="mlp", weights=unlearned()), "weights of the tower hold NaN or infinity"),
         (flawed(facts={"ndcg@10": float("nan")}), "facts of the model cannot be written as JSON"),
         (flawed(facts={"log": "x" * 2**20}), "leave something out of the facts"),
         (with_table(Index("modulo", 9), np.ones((8, 2))), "leads to row 8 of a table with 8"),

@@ -225,8 +225,12 @@ METADATA: dict[str, tuple[Callable[[Json], object], str]] = {
     "forgotten tensors": (lambda m: m.update(titles=None), "what the tensor titles is for"),
     "endless layers": (lambda m: m.update(layers=2**31 - 1), "1 to 64 are possible"),
     "long titles": (lambda m: m["titles"].update(bytes=2**31 - 1), "no more than 16 times"),
-    "an mlp without weights": (lambda m: m.update(backbone="mlp", layers=0), "MLP are missing"),
+    "no layers": (lambda m: m.update(layers=0), "'lightgcn' goes with 1 or more layers"),
+    "layers of mf": (lambda m: m.update(backbone="mf"), "'mf' goes with 0 layers"),
+    "another way to score": (lambda m: m.update(backbone="fm"), "must be one of mf, mlp, light"),
+    "an mlp without weights": (lambda m: m.update(backbone="mlp", layers=0), "tower are missing"),
     "other ids": (lambda m: m["ids"]["users"].update(kind="integers"), "ids.classes is missing"),
+    "optional parts": (lambda m: m.update(optional="seen"), "optional is not a list of words"),
     "facts": (lambda m: m.update(facts=[]), "facts is not an object"),
 }  # fmt: skip
 

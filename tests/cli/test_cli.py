@@ -202,17 +202,19 @@ def test_train_json_has_a_model_for_each_budget_in_the_order_given(trained):
         assert 0 <= model["test"]["ndcg@10"] <= 1
 
 
-def test_a_run_folder_holds_config_metrics_curves_and_weights(trained):
+def test_a_run_folder_holds_a_file_for_every_product(trained):
     folder, _ = trained
     assert {path.name for path in (folder / "run").iterdir()} == {
-        "config.json",
+        ".lock",
+        "plan.json",
+        "order.safetensors",
+        "searched.safetensors",
         "metrics.json",
         "curves.jsonl",
-        "searched.safetensors",
-        "model-95%.safetensors",
-        "model-95%.cerp",
-        "model-300.safetensors",
-        "model-300.cerp",
+        *(f"trained-{budget}.safetensors" for budget in ("95%", "300")),
+        *(f"judged-{budget}.json" for budget in ("95%", "300")),
+        *(f"shipped-{budget}.json" for budget in ("95%", "300")),
+        *(f"model-{budget}.cerp" for budget in ("95%", "300")),
     }
 
 
@@ -237,10 +239,10 @@ def test_evaluate_refuses_a_run_of_other_data(trained):
     [
         (["--budget", "100%"], "the pruned share must be above 0% and below 100%"),
         (["--budget", "20B"], "an embedding of 20 bytes is too small here"),
-        (["--backbone", "ncf"], "unknown backbone 'ncf'; there are: lightgcn, mf, mlp"),
+        (["--backbone", "ncf"], "unknown backbone 'ncf'; choose one of lightgcn, mf, mlp"),
         (["--buckets", "2"], "the smallest bucket count that can is 15"),
         (["--resume"], "--resume needs the folder of the run"),
-        (["--epochs", "0"], "epochs must be above zero"),
+        (["--epochs", "0"], "epochs is 0; it must be above 0"),
     ],
 )
 def test_train_refuses_the_impossible(trained, options: list[str], message: str):

@@ -1,23 +1,22 @@
-"""`cerp inspect` and the counts it shows."""
+"""`cerp inspect`."""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 
 from cerp import artifact
-from cerp.artifact import ComposedEmbedding, Index, ShippedModel, Table, usage
-from cerp.data.ids import Ids
-from cerp.models.embeddings.diagnostics import diagnose
+from cerp.artifact import ComposedEmbedding
+from cerp.config import Config, PruneConfig, RunOptions, TrainConfig
+from cerp.data.synthetic import synthetic
+from cerp.runs.fit import fit_all
+from cerp.runs.fitted_model import FittedModel
 from golden_model import GOLDEN, golden_model
-from small_models import small_model
 
 
 def inspect(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -48,6 +47,15 @@ def test_the_table_shows_every_section_and_the_total():
     assert "method cerp" in result.stderr
 
 
+def test_ordinary_output_names_the_precision_and_keeps_research_for_verbose():
+    plain, verbose = inspect(str(GOLDEN)).stdout, inspect(str(GOLDEN), "--verbose").stdout
+    assert re.search("precision of values +int4", plain)
+    for word in ("sparsity", "average dimension", "overlap", "dead rows", "empty rows"):
+        assert word not in plain
+        assert word in verbose
+    assert set(plain.splitlines()) <= set(verbose.splitlines())
+
+
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 and more", GOLDEN.read_bytes()[:-1]])
 def test_a_file_that_is_no_model_gives_an_error_and_exit_code_2(tmp_path: Path, content: bytes):
     (tmp_path / "bad.cerp").write_bytes(content)
@@ -69,63 +77,37 @@ def test_a_missing_file_is_named():
     assert result.returncode == 2
     assert result.stderr == (
         "error: cannot read nowhere.cerp: No such file or directory; name a model file (.cerp), "
-        "such as 'cerp train -o' leaves in its folder\n"
+        "such as a finished run has in its folder\n"
     )
 
 
-def test_usage_of_the_golden_model():
-    # Positions 0..4 have the rows 0 1 2 0 1 of P, which store 3 0 1 3 0 of four values, and the
-    # rows 0 0 1 1 2 of Q, which store all four.
-    found = usage(golden_model())
-    assert found.stored_values == 16
-    assert found.sparsity == pytest.approx(1 - 16 / 20)
-    assert found.average_dimension == 4
-    assert found.overlap == pytest.approx((3 + 0 + 1 + 3 + 0) / (5 * 4))
-    assert (found.empty_entities, found.dead_rows, found.empty_rows) == (0, 0, 1)
-
-
-def two_codebooks(seed: int, quotient: bool) -> ShippedModel:
-    """100 entities in twice 12 rows; divided by 10, not scaled, they leave two rows unused."""
-    rng = np.random.default_rng(seed)
-    masks = rng.random((2, 12, 8)) < rng.choice([0.02, 0.2, 0.7])
-    indices = Index("modulo", 12), Index("quotient", 10) if quotient else Index("scaled", 12)
-    tables = [Table(i, m.astype(np.float32), m) for i, m in zip(indices, masks, strict=True)]
-    return replace(
-        small_model("mf"),
-        users=Ids.range(40),
-        items=Ids.range(60),
-        embedding=ComposedEmbedding(tuple(tables)),
+@pytest.fixture(scope="module")
+def rounded() -> FittedModel:
+    """Trained under a limit on bytes, in int4: some of its values are rounded to zero."""
+    config = Config(
+        backbone="mf",
+        budgets=("1500B",),
+        value_precision="int4",
+        dim=16,
+        ordering="degree",
+        prune=PruneConfig(epochs=1, batch_size=256),
+        train=TrainConfig(epochs=1, evaluate_every=1, batch_size=256, learning_rate=1e-2),
     )
+    return fit_all(synthetic(120, 80, 1500).split(seed=0), config, RunOptions(quiet=True))[0]
 
 
-@pytest.mark.parametrize("quotient", [True, False])
-@pytest.mark.parametrize("seed", range(5))
-def test_usage_of_two_codebooks_is_what_training_reports(seed: int, quotient: bool):
-    model = two_codebooks(seed, quotient)
-    p, q = model.embedding.tables
-    positions = np.arange(100)
-    rows = p.index.rows(positions, 100), 12 + q.index.rows(positions, 100)
-    expected = diagnose(
-        torch.from_numpy(np.concatenate([p.mask, q.mask])),
-        [(torch.from_numpy(rows[0]), torch.from_numpy(rows[1]))],
-        sparsity=1 - (p.mask.sum() + q.mask.sum()) / 800,
-    )
-    found = usage(model)
-    assert (found.stored_values, found.sparsity) == (expected.nnz, expected.sparsity)
-    assert found.average_dimension == pytest.approx(expected.average_dimension)
-    assert found.overlap == pytest.approx(expected.overlap)
-    assert found.empty_entities == expected.empty_entities
-    assert found.dead_rows == expected.unreached_rows
-    assert found.empty_rows == expected.empty_rows
-
-
-def test_usage_of_products_concatenations_and_propagated_tables():
-    tables = golden_model().embedding.tables
-    product = replace(golden_model(), embedding=ComposedEmbedding(tables, "product"))
-    # A factor that is not there makes a place zero: what P stores, entity by entity.
-    assert usage(product).average_dimension == pytest.approx((3 + 0 + 1 + 3 + 0) / 5)
-    assert usage(product).empty_entities == 2
-    concat = replace(golden_model(), embedding=ComposedEmbedding(tables, "concat"))
-    assert usage(concat).average_dimension == pytest.approx(4 + 7 / 5)
-    assert usage(concat).overlap is None
-    assert usage(small_model("propagated")).average_dimension == 12
+def test_a_model_is_counted_alike_where_it_is_trained_and_in_its_file(
+    rounded: FittedModel, tmp_path: Path
+):
+    rounded.save(tmp_path / "model.cerp")
+    file = artifact.read(tmp_path / "model.cerp")
+    assert isinstance(file.embedding, ComposedEmbedding)
+    zeros = sum(int((table.stored & (table.weight == 0)).sum()) for table in file.embedding.tables)
+    assert zeros > 0
+    found, facts = json.loads(inspect(str(tmp_path / "model.cerp"), "--json").stdout), rounded.facts
+    assert found["stored_values"] == facts["nnz"] == facts["stored_count"] == facts["paper_count"]
+    assert found["average_dimension"] == facts["avg_dim"]
+    assert found["overlap"] == facts["overlap"]
+    assert found["empty_entities"] == facts["empty_entities"]
+    assert found["empty_rows"] == facts["empty_rows"]
+    assert facts["nnz"] <= rounded.limit

@@ -30,7 +30,7 @@ def file(tmp_path: Path) -> Callable[..., str]:
             "facts": {},
             "users": Ids([7, 8]),
             "items": Ids([10, 20, 30]),
-            "backbone": "mf",
+            "head": "dot",
             "embedding": ComposedEmbedding(
                 (Table(Index("identity"), np.float32([[1, 0], [0, 1], [3, 1], [2, 2], [1, 4]])),)
             ),
@@ -149,7 +149,7 @@ ARABIC_SEVEN = "\N{ARABIC-INDIC DIGIT SEVEN}"
         (
             ["--users", "unknown.csv", "-o", "lists.csv"],
             DataError,
-            "unknown.csv, line 3: unknown user 9, the first of 2; .* --skip-unknown",
+            "unknown.csv, line 3: unknown user 9, the first of 2; .* skip_unknown=True",
         ),
         (["--users", "users.csv", "-o", "users.csv"], ConfigError, "users.csv is the file that"),
         (["--users", "users.csv", "-o", "./link.csv"], ConfigError, "link.csv is the file that"),
@@ -177,7 +177,7 @@ def test_mistakes_are_named_and_leave_no_file(
 
 def test_unknown_users_are_found_before_any_list_is_made(file, tmp_path: Path, monkeypatch):
     monkeypatch.setattr(tables, "CHUNK", 1)
-    monkeypatch.setattr(Runtime, "recommend_batch", lambda *_, **__: pytest.fail("a list"))
+    monkeypatch.setattr(Runtime, "recommend_many", lambda *_, **__: pytest.fail("a list"))
     (tmp_path / "users.csv").write_text("user\n7\n8\n9\n")
     with pytest.raises(DataError, match="line 4: unknown user 9;"):
         run(file(), "--users", str(tmp_path / "users.csv"), "-o", str(tmp_path / "lists.csv"))
@@ -198,11 +198,11 @@ def test_two_commands_may_write_one_table(file, tmp_path: Path, monkeypatch):
     def meanwhile(runtime: Runtime, *given, **options):
         monkeypatch.undo()
         run(path, "--users", str(tmp_path / "users.csv"), "-o", str(output), "-k", "1")
-        return runtime.recommend_batch(*given, **options)
+        return runtime.recommend_many(*given, **options)
 
     path, output = file(), tmp_path / "lists.csv"
     (tmp_path / "users.csv").write_text("user\n8\n7\n")
-    monkeypatch.setattr(Runtime, "recommend_batch", meanwhile)
+    monkeypatch.setattr(Runtime, "recommend_many", meanwhile)
     run(path, "--users", str(tmp_path / "users.csv"), "-o", str(output), "-k", "2")
     with output.open(newline="") as opened:
         assert list(csv.DictReader(opened)) == EXPECTED

@@ -27,7 +27,8 @@ from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError, DataError
 from cerp.evaluation.baselines import Popularity
-from cerp.evaluation.evaluate import Metrics, evaluate
+from cerp.evaluation.evaluate import evaluate
+from cerp.evaluation.metrics import Metrics
 from cerp.methods import METHODS
 from cerp.runs.fit import fit_all
 

@@ -15,9 +15,11 @@ from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, DataError, ScoreError
-from cerp.evaluation import evaluate as evaluation
+from cerp.evaluation import significance
 from cerp.evaluation.baselines import Popularity
-from cerp.evaluation.evaluate import Metrics, evaluate, paired_bootstrap, sample_users
+from cerp.evaluation.evaluate import evaluate, sample_users
+from cerp.evaluation.metrics import Metrics
+from cerp.evaluation.significance import paired_bootstrap
 
 KS = (1, 3, 20)
 
@@ -290,7 +292,7 @@ def test_pairing_removes_what_both_share() -> None:
 def test_the_interval_does_not_depend_on_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = of_values(np.arange(9)), of_values(np.zeros(9))
     whole = paired_bootstrap(first, second, samples=50)
-    monkeypatch.setattr(evaluation, "BOOTSTRAP_DRAWS", 1)
+    monkeypatch.setattr(significance, "BOOTSTRAP_DRAWS", 1)
     assert paired_bootstrap(first, second, samples=50) == whole
 
 

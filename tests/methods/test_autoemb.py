@@ -12,11 +12,13 @@ from torch import Tensor
 from cerp.config import Config, RunOptions
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, DataError
-from cerp.methods import Context, method
+from cerp.methods import method
 from cerp.methods.autoemb.embedding import AutoEmbedding, sizes_within
+from cerp.methods.base import Context
 from cerp.methods.popularity_networks import popularity_buckets
 from cerp.models.embeddings.base import Embedding
 from cerp.training.losses import bpr
+from cerp.training.objective import Objective
 from embedding_contract import (
     ALL_IDS,
     BACKBONES,
@@ -189,7 +191,7 @@ def test_a_step_remembers_the_users_the_positives_and_the_negatives_of_its_batch
     )
     embedding = AutoEmbedding(ENTITIES, DIM, num_users=USERS, degrees=DEGREES, generator=seeded())
     model = recommender(embedding.train(), "mf")
-    method("autoemb").hooks(context, model).objective(0)(model, BATCH, 4)
+    method("autoemb").hooks(context, model).objective(Objective(), 0)(model, BATCH, 4)
     remembered = (embedding.alpha[:, 0] < 1).nonzero().flatten().tolist()
     # users 0, 2 and 7; positive items 0 7 10 13 and negative ones 0 1 3 4 5 9 behind 9 users
     assert remembered == [0, 2, 7, 9, 10, 12, 13, 14, 16, 18, 19, 22]

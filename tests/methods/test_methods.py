@@ -82,8 +82,8 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def test_figures_are_finite_and_the_budget_holds(case: Case):
     model = case.model
     assert model.limit == (6400 if model.config.method == "full" else LIMIT)
-    assert 0 < model.facts["paper_count"] <= model.limit
-    assert model.facts["paper_count"] <= model.facts["stored_count"]
+    assert 0 < model.facts.paper_count <= model.limit
+    assert model.facts.paper_count <= model.facts.stored_count
     assert all(0 <= model.metrics[part]["ndcg@10"] <= 1 for part in ("valid", "test"))
     assert all(entry.isfinite().all() for entry in model.recommender.state_dict().values())
 
@@ -92,7 +92,7 @@ def test_a_finished_run_is_read_back_as_it_was(case: Case):
     model, folder = case
     again = fitted(model.config, replace(QUIET, folder=folder, resume=True))
     assert again.metrics == model.metrics
-    assert json.loads(json.dumps(again.facts)) == json.loads(json.dumps(model.facts))
+    assert again.facts.to_json() == json.loads(json.dumps(model.facts.to_json()))
     saved, first = again.recommender.state_dict(), model.recommender.state_dict()
     assert saved.keys() == first.keys()
     assert all(torch.equal(saved[name], first[name]) for name in first)
@@ -103,7 +103,7 @@ def test_the_file_scores_every_user_as_the_model_does_or_the_result_says_why_the
 ):
     model, folder = case
     if model.config.method in WITHOUT_A_FILE:
-        assert "cannot be written to a model file" in model.facts["why_no_file"]
+        assert "cannot be written to a model file" in model.facts.why_no_file
         return
     users = np.arange(120, dtype=np.int32)
     scores = cerp.load(folder / f"model-{model.budget}.cerp").score_all(users)
@@ -168,7 +168,7 @@ def test_broken_off_before_a_step_a_run_resumes_to_the_same_bits(
         resumed = fitted(config, run)
         weights = resumed.recommender.state_dict()
         assert all(torch.equal(weights[entry], expected[entry]) for entry in expected)
-        assert resumed.facts["search"] == undisturbed.facts["search"]
+        assert resumed.facts.search == undisturbed.facts.search
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_a_budget_that_cannot_be_met_is_refused_with_the_smallest(
 def test_several_processes_are_refused_where_they_cannot_share_a_batch(
     name: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("cerp.methods.world_size", lambda: 2)
+    monkeypatch.setattr("cerp.methods.base.world_size", lambda: 2)
     with pytest.raises(ConfigError, match="start it without torchrun"):
         method(name)
     assert method("cerp").is_parallel
@@ -241,7 +241,7 @@ def test_magnitude_pruning_of_codebooks_is_cerp_without_thresholds():
     model = fitted(config_of("magnitude", of="codebooks"))
     embedding = model.recommender.embedding
     assert isinstance(embedding, CompositionalEmbedding)
-    assert model.facts["search"]["magnitude_jaccard"] == 1
+    assert model.facts.search["magnitude_jaccard"] == 1
     config = config_of("cerp")
     twin = fitted(replace(config, prune=replace(config.prune, mode="magnitude")))
     assert torch.equal(embedding.table(), twin.recommender.embedding.table())
@@ -300,19 +300,19 @@ def test_one_search_of_esapn_fills_every_budget():
     loose, tight = fit_all(small_splits(), config, QUIET)
     assert bool((levels(tight) <= levels(loose)).all())
     # The next step of an entity adds at most 16 values.
-    assert 640 - 16 < tight.facts["paper_count"] <= 640
-    sizes = tight.facts["search"]["entities_of_size"]
-    assert sum(int(size) * count for size, count in sizes.items()) == tight.facts["paper_count"]
+    assert 640 - 16 < tight.facts.paper_count <= 640
+    sizes = tight.facts.search["entities_of_size"]
+    assert sum(int(size) * count for size, count in sizes.items()) == tight.facts.paper_count
     # The search's own model is that of the sizes it ended with, and of no others.
-    assert loose.facts["search"]["valid_ndcg@10_without_retraining"] is not None
-    assert tight.facts["search"]["valid_ndcg@10_without_retraining"] is None
+    assert loose.facts.search["valid_ndcg@10_without_retraining"] is not None
+    assert tight.facts.search["valid_ndcg@10_without_retraining"] is None
 
 
 def test_a_budget_that_esapn_passes_is_used_up_to_the_last_value():
     # All 200 entities start with 2 values, and growing adds 2: when 50 have grown, 500 are in use.
     config = replace(config_of("esapn", sizes=(2, 4)), budgets=("500", "700"), train=STILL)
     tight, loose = fit_all(small_splits(), config, QUIET)
-    assert tight.facts["paper_count"] == 500 < loose.facts["paper_count"]
+    assert tight.facts.paper_count == 500 < loose.facts.paper_count
 
 
 def test_esapn_trains_afresh_with_the_sizes_it_found():
@@ -329,7 +329,7 @@ def test_esapn_grows_through_the_sizes_it_is_given(tmp_path: Path):
     config, options = config_of("esapn", sizes=(4, 12)), replace(QUIET, folder=tmp_path)
     model = fitted(config, options)
     assert model.recommender.embedding.embedding_dim == 12
-    assert model.facts["search"]["entities_of_size"].keys() == {"4", "12"}
+    assert model.facts.search["entities_of_size"].keys() == {"4", "12"}
     # The tuple is a list in the folder's config.json, and still the same run.
     assert fitted(config, replace(options, resume=True)).facts == model.facts
 
@@ -339,15 +339,15 @@ def test_optembed_keeps_a_prefix_of_every_row_and_its_best_never_falls(genes: st
     model = fitted(config_of("optembed", genes=genes))
     mask = model.recommender.embedding.mask
     assert torch.equal(mask, mask.cummin(dim=1).values)
-    first, last = model.facts["search"]["best_by_generation"]
-    assert first <= last == model.facts["search"]["valid_ndcg@10_without_retraining"]
+    first, last = model.facts.search["best_by_generation"]
+    assert first <= last == model.facts.search["valid_ndcg@10_without_retraining"]
     is_field = genes == "field"
     assert (len(mask[:120].sum(dim=1).unique()) == 1) == is_field
-    assert (model.facts["search"]["widths"] is not None) == is_field
+    assert (model.facts.search["widths"] is not None) == is_field
 
 
 def test_rows_of_optembed_go_when_their_thresholds_rise():
     # A step of SGD lifts τ by rate · α · exp(-τ): far above any norm in the first one.
     pushed = {"threshold_learning_rate": 100.0, "threshold_penalty": 1.0}
     model = fitted(config_of("optembed", **pushed))
-    assert model.facts["search"]["kept_users"] == model.facts["search"]["kept_items"] == 0
+    assert model.facts.search["kept_users"] == model.facts.search["kept_items"] == 0

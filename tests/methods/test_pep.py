@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cerp.methods.pep import PrunableTable
+from cerp.pruning.clocks import FreeClock
 from cerp.pruning.functional import shift_to_keep
-from cerp.pruning.thresholds import FreeClock
+from cerp.training.optimizers import threshold_adam
 from embedding_contract import ALL_IDS, DIM, ENTITIES, EmbeddingContract, seeded
 
 
@@ -82,8 +83,8 @@ def test_a_free_clock_passes_the_limit_between_two_steps_and_the_mask_is_exact()
     embedding, limit = TestDense().build(), 30
     embedding.start_pruning(scale=-20.0)
     bound = embedding.weight.abs().max().item()
-    optimizer = FreeClock(start=-20.0, typical_weight=bound, steps=60).optimizer(
-        embedding.threshold
+    optimizer = threshold_adam(
+        FreeClock(start=-20.0, typical_weight=bound, steps=60), embedding.threshold
     )
     masks, counts = [], []
     for _ in range(80):

@@ -11,9 +11,10 @@ from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError
 from cerp.methods.ud import UniformEmbedding
 from cerp.models import backbones
+from cerp.models.batch import Batch
 from cerp.models.recommender import Recommender
 from cerp.training.losses import bpr
-from cerp.training.sampling import Batch, Sampler
+from cerp.training.sampling import Sampler
 from embedding_contract import (
     BACKBONES,
     BATCH,

@@ -230,7 +230,7 @@ def test_shared_rows_have_all_their_dimensions_as_in_the_paper(method: str, dime
     splits = synthetic(60, 40, 600).split(seed=0)
     short = replace(config, train=TrainConfig(epochs=1))
     [model] = fit_all(splits, short, RunOptions(quiet=True))
-    assert model.facts["avg_dim"] == dimension
+    assert model.facts.avg_dim == dimension
 
 
 # Tables

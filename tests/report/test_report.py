@@ -27,9 +27,10 @@ from cerp.data.synthetic import synthetic
 from cerp.errors import DataError
 from cerp.evaluation.baselines import Random
 from cerp.evaluation.evaluate import evaluate
+from cerp.evaluation.popularity import popularity_groups
 from cerp.presets import preset
 from cerp.report.findings import find
-from cerp.report.judging import judge, popularity_groups
+from cerp.report.judging import judge
 from cerp.report.page import page
 from cerp.report.reproduce import train_command
 from cerp.report.runs import read_runs

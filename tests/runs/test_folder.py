@@ -19,7 +19,8 @@ from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
 from cerp.errors import CerpError, ConfigError, DataError
 from cerp.runs.fit import fit_all, load_run
-from cerp.runs.folder import begin, refuse_other
+from cerp.runs.folder import RunFolder
+from cerp.runs.pipeline import make_plan
 
 CONFIG = Config(
     backbone="mf",
@@ -51,14 +52,13 @@ def contents(folder: Path) -> dict[str, bytes]:
 HOLD = """
 import sys
 from pathlib import Path
-from cerp.runs.folder import claimed
-with claimed(Path(sys.argv[1])):
+from cerp.runs.folder import RunFolder
+with RunFolder(Path(sys.argv[1])).claimed():
     print("mine", flush=True)
     sys.stdin.read()
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no such locks")
 def test_a_folder_that_another_process_works_in_is_refused_until_it_ends(tmp_path: Path):
     folder = tmp_path / "run"
     with Popen([sys.executable, "-c", HOLD, str(folder)], stdin=PIPE, stdout=PIPE) as other:
@@ -66,7 +66,7 @@ def test_a_folder_that_another_process_works_in_is_refused_until_it_ends(tmp_pat
         assert other.stdout.readline() == b"mine\n"
         with pytest.raises(ConfigError, match=f"another process is at work in {folder}; wait"):
             trained(folder)
-        assert list(folder.iterdir()) == []
+        assert [path.name for path in folder.iterdir()] == [".lock"]
         other.kill()
     assert (trained(folder) / "metrics.json").is_file()
 
@@ -92,7 +92,7 @@ def test_what_is_refused_leaves_no_folder(tmp_path: Path, changes: dict[str, obj
 
 def test_data_without_a_validation_part_is_refused_before_pruning(tmp_path: Path):
     whole = splits().refit("train+valid")
-    with pytest.raises(DataError, match=r"the validation part is empty.*--k-core"):
+    with pytest.raises(DataError, match=r"the validation part is empty.*k_core=3"):
         fit_all(whole, CONFIG, RunOptions(folder=tmp_path / "run", quiet=True))
     assert not (tmp_path / "run").exists()
 
@@ -106,11 +106,12 @@ def test_a_folder_below_a_file_is_refused(tmp_path: Path):
 def test_only_the_first_process_looks_whether_a_folder_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    begin(tmp_path, CONFIG, splits())
+    options = RunOptions(folder=tmp_path, quiet=True)
+    RunFolder(tmp_path).write_plan(make_plan(splits(), CONFIG, options))
     with pytest.raises(ConfigError, match="holds this run already"):
-        refuse_other(tmp_path, CONFIG, splits(), resume=False)
-    monkeypatch.setattr("cerp.runs.folder.rank", lambda: 1)
-    refuse_other(tmp_path, CONFIG, splits(), resume=False)
+        fit_all(splits(), CONFIG, options)
+    monkeypatch.setattr("cerp.runs.fit.rank", lambda: 1)
+    assert len(fit_all(splits(), CONFIG, options)) == 1
 
 
 # Read again
@@ -127,7 +128,10 @@ def test_reading_a_finished_run_changes_nothing(tmp_path: Path):
     assert contents(run) == before
 
 
-@pytest.mark.parametrize("name", ["model-80%.safetensors", "searched.safetensors"])
+@pytest.mark.parametrize(
+    "name",
+    ["trained-80%.safetensors", "searched.safetensors", "judged-80%.json", "shipped-80%.json"],
+)
 def test_a_run_that_lacks_a_file_is_not_trained_again_by_reading(tmp_path: Path, name: str):
     run = trained(tmp_path / "run")
     (run / name).unlink()
@@ -146,16 +150,60 @@ def test_a_run_of_another_split_is_named_with_both_fingerprints(tmp_path: Path):
 
 def test_a_configuration_that_no_run_wrote_is_refused(tmp_path: Path):
     run = trained(tmp_path / "run")
-    (run / "config.json").write_text("{}")
-    with pytest.raises(DataError, match="is not what a run writes"):
+    plan = json.loads((run / "plan.json").read_text())
+    del plan["config"]
+    (run / "plan.json").write_text(json.dumps(plan))
+    with pytest.raises(DataError, match=r"plan.json is not what a run writes \(KeyError: 'config'"):
         load_run(run, splits())
 
 
+def test_a_run_folder_of_the_first_version_is_named_as_such(tmp_path: Path):
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "metrics.json").write_text("{}")
+    with pytest.raises(DataError, match=r"a run of cerp 0\.1.*model files \(\.cerp\) still load"):
+        load_run(tmp_path, splits())
+
+
+def test_a_run_folder_of_a_later_version_is_named_as_such(tmp_path: Path):
+    (tmp_path / "plan.json").write_text('{"format": 99}')
+    with pytest.raises(DataError, match=r"in the format 99, and this cerp reads 2"):
+        load_run(tmp_path, splits())
+
+
+@pytest.mark.parametrize("budgets", [("80%",), ("900B",)])
+def test_loading_a_run_computes_nothing_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budgets: tuple[str, ...]
+):
+    run = trained(tmp_path / "run", budgets=budgets)
+
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError("computed again")
+
+    for name in ("order", "precision_plan", "train", "evaluate", "make_plan"):
+        monkeypatch.setattr(f"cerp.runs.pipeline.{name}", refused)
+    [model] = load_run(run, splits())
+    stored = json.loads((run / "metrics.json").read_text())["models"][0]
+    assert model.facts.to_json() == stored
+    monkeypatch.undo()
+    assert model.file() == (run / f"model-{budgets[0]}.cerp").read_bytes()
+
+
+def test_a_model_is_found_again_whatever_a_search_for_sizes_would_say_today(tmp_path: Path):
+    # Another zlib packs positions into other sizes: looking the limit up among newly
+    # searched ones found nothing.
+    run = trained(tmp_path / "run", budgets=("900B",))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("cerp.sizing.size_search.table_bytes", lambda *_, **__: 10_000)
+        [model] = load_run(run, splits())
+    assert model.facts.embedding_bytes is not None
+    assert model.facts.embedding_bytes <= 900
+
+
 def test_seconds_are_those_of_search_and_training_together(monkeypatch: pytest.MonkeyPatch):
-    # A clock that is a second later whenever it is looked at: twice by either stage.
+    # A clock that is a second later whenever it is looked at: twice by each of three stages.
     monkeypatch.setattr("cerp.runs.pipeline.time", SimpleNamespace(monotonic=count().__next__))
     [model] = fit_all(splits(), CONFIG, RunOptions(quiet=True))
-    assert model.facts["seconds"] == 1 + 1
+    assert model.facts.seconds == 1 + 1 + 1
 
 
 # Judged only on what it has not learned

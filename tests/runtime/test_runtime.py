@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import cerp
 from cerp import artifact
-from cerp.artifact import ComposedEmbedding, Index, Seen, ShippedModel, Table
+from cerp.artifact import ComposedEmbedding, Encoding, Index, Seen, ShippedModel, Table
 from cerp.config import Config, RunOptions, TrainConfig
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
@@ -30,7 +30,7 @@ from cerp.runs.fit import fit_all
 from cerp.runtime import Runtime, recommending
 from cerp.runtime.folding import FoldIn
 from cerp.runtime.propagation import propagate
-from cerp.runtime.scoring import DotScorer, Excluded
+from cerp.runtime.scoring import DotHead, Excluded
 from cerp.runtime.selection import contenders, product_error
 from small_models import BACKBONES, small_model
 
@@ -44,7 +44,7 @@ def factors(
         facts={},
         users=Ids([f"u{code}" for code in range(len(users))]),
         items=Ids(10 * np.arange(len(items))),
-        backbone="mf",
+        head="dot",
         embedding=ComposedEmbedding((Table(Index("identity"), weight),)),
         seen=None if seen is None else seen_of(seen),
     )
@@ -67,7 +67,7 @@ def shipped(
         facts={},
         users=splits.users,
         items=splits.items,
-        backbone=backbone,
+        head="tower" if tower else "dot",
         embedding=ComposedEmbedding(tables or (full,)),
         positions=positions,
         layers=3 if backbone == "lightgcn" else 0,
@@ -141,7 +141,7 @@ def test_a_list_is_shorter_when_fewer_items_are_left():
 
 
 def test_excluded_items_are_left_out_for_everyone():
-    lists = Runtime(PLAIN).recommend_batch(["u1", "u0"], exclude=[20])
+    lists = Runtime(PLAIN).recommend_many(["u1", "u0"], exclude=[20])
     assert [[place.item for place in found] for found in lists] == [[0], [30, 10]]
 
 
@@ -149,7 +149,7 @@ def test_excluding_for_many_users_takes_no_memory_for_each_of_them():
     runtime = Runtime(PLAIN)
     tracemalloc.start()
     try:
-        lists = runtime.recommend_batch(["u0"] * 1024, k=1, exclude=[30] * 10_000)
+        lists = runtime.recommend_many(["u0"] * 1024, k=1, exclude=[30] * 10_000)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -163,7 +163,7 @@ def test_items_excluded_twice_and_seen_items_too_are_left_out(backbone: str):
     runtime = Runtime(small_model(backbone))
     users, items = runtime.users.values.tolist()[:20], runtime.items.values.tolist()
     banned = [*items[::2], *items[::3]]
-    for user, found in zip(users, runtime.recommend_batch(users, 40, exclude=banned), strict=True):
+    for user, found in zip(users, runtime.recommend_many(users, 40, exclude=banned), strict=True):
         assert {p.item for p in found} == set(items) - set(banned) - set(runtime.seen(user))
 
 
@@ -175,7 +175,7 @@ def test_candidates_are_all_that_is_chosen_from():
 
 
 def test_no_users_give_no_lists():
-    assert Runtime(PLAIN).recommend_batch([]) == []
+    assert Runtime(PLAIN).recommend_many([]) == []
 
 
 def test_scores_come_in_the_order_asked_for():
@@ -252,7 +252,7 @@ def test_lists_follow_the_definition_among_many_ties(seed: int, k: int, levels: 
     )
     queries = rng.integers(-levels, levels + 1, (3, 5)) / np.float32(3)
     items, queries = items.astype(np.float32), queries.astype(np.float32)
-    found = DotScorer(items).best(queries, k, NOTHING)
+    found = DotHead(items).best(queries, k, NOTHING)
     lists = [found.columns[a:b].tolist() for a, b in zip(found.starts, found.ends, strict=True)]
     assert lists == by_definition(queries, items, k)
 
@@ -289,7 +289,7 @@ def test_lists_by_bounds_follow_the_definition(seed: int, k: int):
     rng = np.random.default_rng(seed)
     items = long_in_few_directions(rng, count=600, dim=16)
     queries = long_in_few_directions(rng, count=2, dim=16)
-    scorer = DotScorer(items)
+    scorer = DotHead(items)
     assert scorer.bounds is not None
     found = scorer.best(queries, k, NOTHING)
     lists = [found.columns[a:b].tolist() for a, b in zip(found.starts, found.ends, strict=True)]
@@ -300,7 +300,7 @@ def test_no_score_is_above_its_bound_and_bounds_tell_items_apart():
     rng = np.random.default_rng(0)
     items = long_in_few_directions(rng, count=600, dim=16)
     query = long_in_few_directions(rng, count=1, dim=16)
-    bounds = DotScorer(items).bounds
+    bounds = DotHead(items).bounds
     assert bounds is not None
     estimates, slack = bounds.estimates(query, np.linalg.norm(query, axis=1))
     scores = query @ items.T
@@ -310,7 +310,7 @@ def test_no_score_is_above_its_bound_and_bounds_tell_items_apart():
 
 def test_vectors_without_leading_directions_have_no_bounds():
     items = np.random.default_rng(0).standard_normal((600, 16)).astype(np.float32)
-    assert DotScorer(items).bounds is None
+    assert DotHead(items).bounds is None
 
 
 def test_what_is_excluded_is_no_contender_even_if_little_else_is_left():
@@ -330,9 +330,9 @@ def test_lists_of_a_batch_and_of_candidates_and_one_by_one_are_the_same(
     runtime = Runtime(small_model(backbone))
     users = runtime.users.values.tolist()
     monkeypatch.setattr(recommending, "SCORE_BYTES", 4 * len(runtime.items) * 7)
-    batch = runtime.recommend_batch(users, k=7)
+    batch = runtime.recommend_many(users, k=7)
     assert batch == [runtime.recommend(user, k=7) for user in users]
-    assert batch == runtime.recommend_batch(users, 7, candidates=runtime.items.values.tolist())
+    assert batch == runtime.recommend_many(users, 7, candidates=runtime.items.values.tolist())
     for user, found in zip(users, batch, strict=True):
         scores = runtime.score(user, [place.item for place in found])
         assert scores.tolist() == [place.score for place in found]
@@ -409,7 +409,7 @@ def test_a_file_recommends_as_the_model_that_was_written(backbone: str, tmp_path
     model = small_model(backbone)
     artifact.write(tmp_path / "model.cerp", model, artifact.Encoding())
     loaded, users = cerp.load(tmp_path / "model.cerp"), model.users.values.tolist()
-    assert loaded.recommend_batch(users) == Runtime(model).recommend_batch(users)
+    assert loaded.recommend_many(users) == Runtime(model).recommend_many(users)
     assert loaded.titles == model.titles
 
 
@@ -490,3 +490,22 @@ def test_the_mlp_says_that_it_cannot_recommend_from_liked_items():
     model = small_model("mlp")
     with pytest.raises(ConfigError, match="Train 'lightgcn' or 'mf'"):
         Runtime(model).recommend_for(model.items.decode([0]))
+
+
+def test_it_says_in_a_few_lines_what_it_is():
+    facts = {"metrics": {"test": {"ndcg@10": 0.12345}}}
+    model = replace(small_model("lightgcn"), facts=facts, precision="int4")
+    assert repr(Runtime(model, file_bytes=12_345)) == (
+        "Runtime: 25 users x 40 items\n"
+        "  scores: dot product after 3 layers of propagation, 12 numbers a vector\n"
+        "  file: 12,345 bytes, values in int4\n"
+        "  test NDCG@10: 0.1235"
+    )
+    # Facts may say anything, and a model need not come from a file.
+    unknown = replace(small_model("mlp"), facts={"metrics": ["none"]})
+    assert repr(Runtime(unknown)).splitlines()[1:] == ["  scores: tower (MLP), 12 numbers a vector"]
+
+
+def test_a_loaded_model_knows_its_file(tmp_path: Path):
+    size = artifact.write(tmp_path / "model.cerp", small_model(), Encoding("int8"))
+    assert f"file: {size:,} bytes, values in int8" in repr(cerp.load(tmp_path / "model.cerp"))

@@ -26,6 +26,7 @@ from cerp.data.ids import Ids
 from cerp.data.splits import Splits
 from cerp.runtime import Runtime
 from cerp.server.app import create_app
+from made_up_section import declare_prices, priced
 from small_models import BACKBONES, DIM, ENTITIES, NUM_ITEMS, NUM_USERS, normal, pruned, small_model
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def ranks_alike(blank: Page) -> Callable[[bytes], None]:
         runtime = Runtime(decode(file))
         users, items = runtime.users.values.tolist(), runtime.items.values.tolist()
         k, has_seen = len(items), runtime.model.seen is not None
-        taste = None if runtime.model.backbone == "mlp" else [str(item) for item in items[4:7]]
+        taste = None if runtime.model.head == "tower" else [str(item) for item in items[4:7]]
         decode_file = blank.evaluate_handle(f"() => {DECODE}")
         ranked = blank.evaluate(RANK_EVERYONE, [decode_file, as_base64(file), has_seen, taste])
         assert ranked["users"] == [
@@ -176,6 +177,16 @@ def test_python_and_javascript_rank_alike_for_every_user(ranks_alike, backbone: 
     ranks_alike(encode(small_model(backbone), Encoding(values=values)))
 
 
+def test_a_section_that_the_page_does_not_know_is_skipped_where_the_file_allows_it(
+    ranks_alike, monkeypatch: pytest.MonkeyPatch
+):
+    with monkeypatch.context() as patch:
+        declare_prices(patch)
+        file = encode(priced(small_model(), np.ones(NUM_ITEMS, dtype=np.uint8)), Encoding())
+    assert b"prices.cents" in file
+    ranks_alike(file)
+
+
 @pytest.mark.slow
 def test_a_real_graph_ranks_alike_for_every_user(blank: Page, shared_data):
     splits = Splits.load(shared_data("lastfm"))
@@ -185,7 +196,7 @@ def test_a_real_graph_ranks_alike_for_every_user(blank: Page, shared_data):
         facts={},
         users=Ids.range(splits.num_users),
         items=Ids.range(splits.num_items),
-        backbone="lightgcn",
+        head="dot",
         embedding=ComposedEmbedding(
             (pruned(rng, Index("modulo", 500), 500), pruned(rng, Index("scaled", 500), 500))
         ),
@@ -195,7 +206,7 @@ def test_a_real_graph_ranks_alike_for_every_user(blank: Page, shared_data):
     )
     file = encode(model, Encoding(values="int4"))
     runtime = Runtime(decode(file))
-    lists = runtime.recommend_batch(range(splits.num_users), 20)
+    lists = runtime.recommend_many(range(splits.num_users), 20)
     found = blank.evaluate(RANK_USERS, [blank.evaluate_handle(f"() => {DECODE}"), as_base64(file)])
     assert json.loads(found) == [as_text(best) for best in lists]
 

@@ -18,10 +18,11 @@ from cerp.choices import ValuePrecision
 from cerp.config import Config, RunOptions
 from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError
-from cerp.export.to_arrays import BITS, stored_mask
-from cerp.methods import Context, Method
-from cerp.sizing.precision_plan import find_candidates
-from cerp.sizing.size_search import CLOSE_ENOUGH, StandIns
+from cerp.export.size_limit import BITS, stored_mask
+from cerp.export.to_arrays import composed
+from cerp.methods.base import Context, Method
+from cerp.sizing.precision_plan import precision_plan
+from cerp.sizing.size_search import CLOSE_ENOUGH, SizeSearch
 
 SPLITS = synthetic(120, 80, 1500).split(seed=0)
 POSITIONS = order(SPLITS.train, "degree")
@@ -39,8 +40,8 @@ def case(name: str, **changes: object) -> tuple[Method, Context]:
 def bytes_of(
     method: Method, context: Context, values: ValuePrecision, loosest: int, limit: int
 ) -> int:
-    sketch = method.sketch(context.with_limits(max(limit, loosest)), limit)
-    tables = sum(table_bytes(stored_mask(table))[values] for table in sketch.tables)
+    made = method.placeholder(context.with_limits(max(limit, loosest)), limit)
+    tables = sum(table_bytes(stored_mask(table))[values] for table in composed(made).tables)
     # The order of 200 entities: 200 - 2^p ranks reach plane p, in all 1,345 bits.
     return tables + (0 if context.positions is None else 169)
 
@@ -57,25 +58,25 @@ def bisected(taken: Callable[[int], int], smallest: int, size: int, values: str)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_smallest_limit_is_the_first_that_the_method_takes(name: str):
     method, context = case(name)
-    smallest = StandIns(method, context).smallest
+    smallest = SizeSearch(method, context).smallest
     # A value for each codebook; a row; 200 rows of a value; 14 + ceil(200 / 14) rows.
     known = {"hash": 16, "qr": 29 * 16, "ud": 200}
     assert smallest == known.get(name, 2)
     if smallest > 2:
         with pytest.raises(ConfigError, match="too small"):
-            method.sketch(context.with_limits(smallest - 1), smallest - 1)
+            method.placeholder(context.with_limits(smallest - 1), smallest - 1)
 
 
 @pytest.mark.parametrize("values", ["fp16", "int8", "int4"])
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_largest_limit_is_where_bisection_ends(name: str, values: str):
     method, context = case(name)
-    stand_ins = StandIns(method, context)
+    search = SizeSearch(method, context)
     for size in (1300, 1700, 2500):
         for loosest in (0, 1500):
             taken = partial(bytes_of, method, context, values, loosest)
-            found = stand_ins.largest_limit(size, values, loosest=loosest)
-            assert found == bisected(taken, stand_ins.smallest, size, values)
+            found = search.largest_limit(size, values, loosest=loosest)
+            assert found == bisected(taken, search.smallest, size, values)
 
 
 @given(size=st.integers(1000, 9000), loosest=st.integers(0, FULL), near=st.integers(0, FULL))
@@ -84,7 +85,7 @@ def test_wherever_the_search_begins_the_limit_fits_and_little_is_left(
     size: int, loosest: int, near: int
 ):
     method, context = case("cerp")
-    found = StandIns(method, context).largest_limit(size, "int8", loosest=loosest, near=near)
+    found = SizeSearch(method, context).largest_limit(size, "int8", loosest=loosest, near=near)
     taken = partial(bytes_of, method, context, "int8", loosest)
     most = min(FULL, size)  # of a byte each
     assert taken(found) <= size
@@ -94,33 +95,33 @@ def test_wherever_the_search_begins_the_limit_fits_and_little_is_left(
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_refusal_names_the_bytes_of_the_smallest_stand_in(name: str):
     method, context = case(name)
-    smallest = StandIns(method, context).smallest
+    smallest = SizeSearch(method, context).smallest
     least = min(
         bytes_of(method, context, values, 0, smallest) for values in ("fp16", "int8", "int4")
     )
-    assert find_candidates(method, context, f"{least}B")
+    assert precision_plan(method, context, f"{least}B")
     with pytest.raises(ConfigError, match=f"smallest possible takes {least}$"):
-        find_candidates(method, context, f"{least - 1}B")
+        precision_plan(method, context, f"{least - 1}B")
 
 
-def test_few_stand_ins_are_built(monkeypatch: pytest.MonkeyPatch):
+def test_few_placeholders_are_built(monkeypatch: pytest.MonkeyPatch):
     method, context = case("cerp")
     limits: list[int] = []
-    sketch = method.sketch
+    placeholder = method.placeholder
 
     def noted(context: Context, limit: int) -> object:
         limits.append(limit)
-        return sketch(context, limit)
+        return placeholder(context, limit)
 
-    monkeypatch.setattr(method, "sketch", noted)
-    find_candidates(method, context, "2KB")
+    monkeypatch.setattr(method, "placeholder", noted)
+    precision_plan(method, context, "2KB")
     assert len(limits) < 40  # plain bisection: about 190
     assert max(limits) < FULL
 
 
 def test_a_file_limit_leaves_room_for_vectors_shorter_than_ten():
     method, context = case("ud", dim=4, max_file_size="9KB")
-    (candidate, *_) = find_candidates(method, context, "9KB")
+    (candidate, *_) = precision_plan(method, context, "9KB")
     assert candidate.encoding == Encoding("fp16")
     assert candidate.limit == 200 * 4
 

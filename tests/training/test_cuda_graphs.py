@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -10,7 +12,8 @@ from cerp.models import backbones
 from cerp.models.embeddings.compositional import CompositionalEmbedding
 from cerp.models.embeddings.full import FullEmbedding
 from cerp.models.recommender import Recommender
-from cerp.training.loop import Loop, Objective, StageHooks
+from cerp.training.loop import Loop, StageHooks
+from cerp.training.objective import Objective
 from cerp.training.optimizers import adam
 from cerp.training.sampling import Sampler
 
@@ -18,8 +21,8 @@ from cerp.training.sampling import Sampler
 class Halving(StageHooks):
     """A new objective in every epoch, so that each is recorded anew."""
 
-    def objective(self, epoch: int) -> Objective:
-        return Objective(1e-3 * 0.5**epoch)
+    def objective(self, usual: Objective, epoch: int) -> Objective:
+        return replace(usual, gamma=1e-3 * 0.5**epoch)
 
 
 def trained(backbone: str, *, is_pruning: bool, is_captured: bool, device: str) -> torch.Tensor:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,15 +21,16 @@ from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, TrainingError
 from cerp.models import backbones
+from cerp.models.batch import Batch
 from cerp.models.embeddings.compositional import CompositionalEmbedding
 from cerp.models.embeddings.full import FullEmbedding
 from cerp.models.recommender import Recommender
 from cerp.runs.fit import fit, fit_all
 from cerp.runs.fitted_model import FittedModel
-from cerp.training import loop as training
-from cerp.training.loop import Checkpointing, EarlyStopping, Loop, Objective, StageHooks
-from cerp.training.sampling import Batch, Sampler
-from cerp.training.stages import ScheduledPruning
+from cerp.training.loop import Checkpointing, EarlyStopping, Loop, StageHooks
+from cerp.training.objective import Objective
+from cerp.training.pruning_hooks import ScheduledPruning
+from cerp.training.sampling import Sampler
 
 QUIET = RunOptions(quiet=True)
 
@@ -189,24 +189,6 @@ def test_cosine_ends_near_zero():
     assert rate == pytest.approx(0.1 * (1 + np.cos(0.95 * np.pi)) / 2)
 
 
-def test_freed_memory_is_kept_for_all_steps_and_no_longer(monkeypatch: pytest.MonkeyPatch):
-    happened: list[str] = []
-
-    @contextmanager
-    def noted() -> Iterator[None]:
-        happened.append("kept")
-        yield
-        happened.append("handed back")
-
-    class NoteSteps(StageHooks):
-        def before_step(self, step: int) -> None:
-            happened.append("step")
-
-    monkeypatch.setattr(training, "freed_memory_kept", noted)
-    loop_over(mf(), epochs=1, hooks=NoteSteps()).run()
-    assert happened == ["kept", "step", "step", "handed back"]
-
-
 def test_a_loss_that_is_not_finite_stops_with_the_step_named():
     class PoisonAtStep3(StageHooks):
         def before_step(self, step: int) -> None:
@@ -234,7 +216,7 @@ def models() -> list[FittedModel]:
 def test_budgets_come_in_the_order_given_and_hold(models: list[FittedModel]):
     # N = 200 entities of dimension 8: 1,600 values.
     assert [(model.budget, model.limit) for model in models] == [("80%", 320), ("95%", 80)]
-    assert all(0 < model.facts["nnz"] <= model.limit for model in models)
+    assert all(0 < model.facts.nnz <= model.limit for model in models)
 
 
 def test_the_same_seed_gives_the_same_model(models: list[FittedModel]):
@@ -246,7 +228,7 @@ def test_the_same_seed_gives_the_same_model(models: list[FittedModel]):
 
 
 def test_the_result_says_how_far_the_mask_is_that_of_magnitude_pruning(models: list[FittedModel]):
-    assert all(0 < model.facts["search"]["magnitude_jaccard"] <= 1 for model in models)
+    assert all(0 < model.facts.search["magnitude_jaccard"] <= 1 for model in models)
 
 
 def test_recommendations_are_new_to_the_user_and_in_original_ids(models: list[FittedModel]):
@@ -259,7 +241,7 @@ def test_recommendations_are_new_to_the_user_and_in_original_ids(models: list[Fi
 
 def test_a_saved_model_recommends_what_the_trained_one_does(models: list[FittedModel], tmp_path):
     size = models[0].save(tmp_path / "model.cerp")
-    assert size == (tmp_path / "model.cerp").stat().st_size == models[0].facts["file_bytes"]
+    assert size == (tmp_path / "model.cerp").stat().st_size == models[0].facts.file_bytes
     loaded = cerp.load(tmp_path / "model.cerp")
     assert all(loaded.recommend(user) == models[0].recommend(user) for user in range(5))
     assert (
@@ -272,8 +254,8 @@ def test_magnitude_pruning_keeps_the_largest_entries_of_plain_training():
     config = replace(CONFIG, prune=prune, train=TrainConfig(epochs=1))
     loose, tight = fit_all(small_splits(), config, QUIET)
     for model in (loose, tight):
-        assert model.facts["nnz"] == model.limit
-        found = model.facts["search"]
+        assert model.facts.nnz == model.limit
+        found = model.facts.search
         assert (found["epoch"], found["reached"], found["magnitude_jaccard"]) == (2, True, 1.0)
     inside = tight.recommender.embedding.mask & ~loose.recommender.embedding.mask
     assert not inside.any()  # what is large enough for 80 values is so for 320
@@ -311,7 +293,7 @@ def test_every_finished_model_keeps_to_its_budget(percent: int, mode: str):
         train=TrainConfig(epochs=1, batch_size=512),
     )
     (model,) = fit_all(small_splits(), config, QUIET)
-    assert model.facts["nnz"] <= model.limit == 1600 * (100 - percent) // 100
+    assert model.facts.nnz <= model.limit == 1600 * (100 - percent) // 100
 
 
 @pytest.mark.slow
@@ -328,15 +310,15 @@ def test_pruning_takes_the_wanted_epochs_at_any_batch_size_with_any_optimizer(
         )
         config = replace(CONFIG, backbone="mf", budgets=("95%",), prune=prune, train=once)
         (model,) = fit_all(splits, config, QUIET)
-        assert model.facts["search"]["reached"]
-        reached.append(model.facts["search"]["epoch"])
+        assert model.facts.search["reached"]
+        reached.append(model.facts.search["epoch"])
     assert abs(reached[0] - reached[1]) <= 1
     assert abs(reached[0] - 5) <= 1
 
 
 def test_a_stall_can_stop_the_run(monkeypatch: pytest.MonkeyPatch):
     # Against a penalty that is never halved, a decay this weak lifts no threshold any more.
-    monkeypatch.setattr("cerp.training.stages.DECAY_TIMES_ROWS", 2e-7)
+    monkeypatch.setattr("cerp.training.pruning_hooks.DECAY_TIMES_ROWS", 2e-7)
     prune = PruneConfig(
         mode="free", epochs=1, max_epochs=40, gamma=1.0, gamma_decay=1.0, on_stall="stop"
     )
@@ -368,20 +350,20 @@ def test_a_stall_is_told_once_and_finished_by_projection(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):
-    monkeypatch.setattr("cerp.training.stages.DECAY_TIMES_ROWS", 2e-7)
+    monkeypatch.setattr("cerp.training.pruning_hooks.DECAY_TIMES_ROWS", 2e-7)
     model = stalled(action, max_epochs=12)
     told = capsys.readouterr().err
     assert (told.count("pruning stalled"), told.count(words)) == (1, 1)
     assert "pruning ended" not in told
-    assert (model.facts["search"]["reached"], model.facts["search"]["epoch"]) == (False, epochs)
-    assert model.facts["nnz"] <= model.limit
+    assert (model.facts.search["reached"], model.facts.search["epoch"]) == (False, epochs)
+    assert model.facts.nnz <= model.limit
 
 
 def test_epochs_that_run_out_are_told_like_a_stall(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr("cerp.training.stages.DECAY_TIMES_ROWS", 2e-7)
-    assert not stalled("report", max_epochs=2).facts["search"]["reached"]
+    monkeypatch.setattr("cerp.training.pruning_hooks.DECAY_TIMES_ROWS", 2e-7)
+    assert not stalled("report", max_epochs=2).facts.search["reached"]
     told = capsys.readouterr().err
     # 200 entities of dimension 8: 1% of 1,600 values.
     assert re.search(r"pruning ended at epoch 2: \d+ values are left, the target is 16,", told)
@@ -398,7 +380,7 @@ def test_an_epoch_that_pruning_does_not_need_to_its_end_has_a_row(tmp_path: Path
     [model] = fit_all(small_splits(), config, replace(QUIET, folder=tmp_path))
     rows = [json.loads(line) for line in (tmp_path / "curves.jsonl").read_text().splitlines()]
     last = [row for row in rows if row["stage"] == "prune"][-1]
-    assert last["epoch"] == model.facts["search"]["epoch"]
+    assert last["epoch"] == model.facts.search["epoch"]
     assert last["epoch"] % 1 > 0
     assert last["nnz"] <= model.limit
 
@@ -417,8 +399,8 @@ def test_a_refit_on_everything_reports_no_test_figures():
 
 
 def test_fit_is_the_short_way_to_one_model():
-    config = replace(CONFIG, train=TrainConfig(epochs=2))
-    model = fit(small_splits(), "90%", backbone="mf", config=config)
+    config = replace(CONFIG, backbone="mf", budgets=("90%",), train=TrainConfig(epochs=2))
+    model = fit(small_splits(), config=config, verbose=False)
     assert model.limit == 160
     assert 0 <= model.metrics["test"]["ndcg@10"] <= 1
 
@@ -426,7 +408,7 @@ def test_fit_is_the_short_way_to_one_model():
 def test_a_full_table_is_trained_without_a_budget():
     config = replace(CONFIG, method="full", budgets=("0",), train=TrainConfig(epochs=2))
     (model,) = fit_all(small_splits(), config, QUIET)
-    assert model.facts["nnz"] == 1600
+    assert model.facts.nnz == 1600
 
 
 def test_native_order_carries_the_leak_figures(tmp_path: Path):
@@ -464,9 +446,9 @@ def test_impossible_wishes_are_refused(change: dict[str, object], message: str):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: TrainConfig(epochs=0), "epochs must be above zero, got 0"),
+        (lambda: TrainConfig(epochs=0), "epochs is 0; it must be above 0"),
         (lambda: TrainConfig(optimizer="sgd"), "optimizer is 'sgd'; choose one of adam, adamw"),
-        (lambda: PruneConfig(gamma=2.0), r"gamma must be in \[0, 1\]"),
+        (lambda: PruneConfig(gamma=2.0), r"gamma is 2\.0; it must be at most 1"),
         (lambda: Config(budgets=()), "at least one budget"),
         (lambda: Config.from_dict({"learning_rate": 1}), "config has no entry 'learning_rate'"),
         (lambda: Config.from_dict({"train": {"lr": 1}}), r"config\.train has no entry 'lr'"),

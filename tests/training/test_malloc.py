@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from cerp.cli import app
+from cerp.config import Config, RunOptions, TrainConfig
+from cerp.data.synthetic import synthetic
+from cerp.runs.fit import fit_all
 from cerp.training import malloc as memory
 from cerp.training.malloc import freed_memory_kept
 
@@ -84,6 +89,38 @@ def test_settings_are_made_before_and_taken_back_after(
         (-1, 67_108_864),
         (0,),
     ]
+
+
+def calls_of(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    glibc = Recorder()
+    monkeypatch.setattr(memory, "_glibc", lambda: glibc)
+    return glibc.calls
+
+
+def test_training_on_a_gpu_leaves_the_allocator_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = calls_of(monkeypatch)
+    with freed_memory_kept("cuda:0"):
+        pass
+    assert calls == []
+
+
+ONCE = {"dim": 8, "train": TrainConfig(epochs=1, batch_size=512)}
+
+
+def test_training_from_python_leaves_the_allocator_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = calls_of(monkeypatch)
+    splits = synthetic(40, 20, 300).split(seed=0)
+    fit_all(splits, Config("full", backbone="mf", **ONCE), RunOptions(quiet=True))
+    assert calls == []
+
+
+def test_the_command_line_keeps_freed_memory_while_it_trains(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = calls_of(monkeypatch)
+    command = "train synthetic --method full --backbone mf --dim 8 --epochs 1 --device cpu"
+    assert CliRunner().invoke(app, command.split()).exit_code == 0
+    assert len(calls) == 5
 
 
 @pytest.mark.parametrize("platform", ["darwin", "win32"])

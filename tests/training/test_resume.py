@@ -31,7 +31,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def weights(folder: Path) -> dict[str, dict[str, torch.Tensor]]:
     return {
-        path.name: read_checkpoint(path)[0] for path in sorted(folder.glob("model-*.safetensors"))
+        path.name: read_checkpoint(path)[0] for path in sorted(folder.glob("trained-*.safetensors"))
     }
 
 
@@ -101,7 +101,7 @@ def test_another_configuration_or_other_data_is_refused_with_the_difference(undi
 
 
 def test_without_resume_an_existing_run_is_left_alone(undisturbed: Path):
-    with pytest.raises(ConfigError, match="pass --resume to go on with it"):
+    with pytest.raises(ConfigError, match="holds this run already; give resume=True"):
         fit_all(small_splits(), CONFIG, RunOptions(folder=undisturbed))
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError, DataError
-from cerp.training.sampling import Batch, Sampler
+from cerp.models.batch import Batch
+from cerp.training.sampling import Sampler
 
 
 def interactions(pairs: list[tuple[int, int]], num_users: int, num_items: int) -> Interactions:

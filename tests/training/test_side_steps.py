@@ -11,15 +11,16 @@ from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
-from cerp.methods import Context
+from cerp.methods.base import Context
 from cerp.methods.searching import ValidationBatches
 from cerp.models import backbones
 from cerp.models.backbones.base import BatchOutput
+from cerp.models.batch import Batch
 from cerp.models.embeddings.full import FullEmbedding
 from cerp.models.recommender import Recommender
 from cerp.runs.fit import fit_all
 from cerp.training.loop import Loop, SideStep, StageHooks
-from cerp.training.sampling import Batch, Sampler
+from cerp.training.sampling import Sampler
 
 IDS = {"users": Ids.range(3), "items": Ids.range(6)}
 TRAIN = Interactions.from_codes([0, 0, 1, 2], [0, 1, 2, 3], **IDS)

@@ -9,15 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from cerp.config import Config, PruneConfig, RunOptions, TrainConfig
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
-from cerp.methods import Context, Search, method
+from cerp.errors import ConfigError
+from cerp.methods import method
+from cerp.methods.base import Context, Search
 from cerp.methods.pep import PrunableTable
 from cerp.models import backbones
+from cerp.models.backbones import BatchOutput, MatrixFactorization
 from cerp.models.embeddings.base import Embedding
 from cerp.models.embeddings.full import FullEmbedding
 from cerp.models.recommender import Recommender
@@ -114,6 +118,50 @@ def test_training_is_judged_on_as_many_validation_users_as_it_is_told():
     assert score(2) in (0.0, 0.5)
 
 
+def recall_and_ndcg() -> tuple[Splits, FullEmbedding]:
+    """A user with two held-out items, at the ranks 1 and 4 of what they have not taken."""
+    part = pairs([0], [0], num_items=6)
+    held_out = Interactions.from_codes([0, 0], [1, 4], users=part.users, items=part.items)
+    embedding = FullEmbedding(7, 1)
+    embedding.weight.data.copy_(torch.tensor([[1.0], [9.0], [8.0], [7.0], [6.0], [5.0], [4.0]]))
+    return replace(only_training(part), valid=held_out), embedding
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("recall@3", 1 / 2),
+        ("recall@4", 1.0),
+        ("mrr@3", 1.0),
+        ("ndcg@10", (1 + 1 / math.log2(5)) / (1 + 1 / math.log2(3))),
+    ],
+)
+def test_training_selects_by_the_metric_that_is_chosen(metric: str, expected: float):
+    splits, embedding = recall_and_ndcg()
+    config = TrainConfig(epochs=1, learning_rate=NOTHING_LEARNED)
+    model = mf(embedding, splits)
+    result = train(model, splits, config, seed=0, label="t", options=QUIET, selection_metric=metric)
+    assert result.best_score == pytest.approx(expected)
+    assert result.selection_metric == metric
+    assert result.history[0][f"valid_{metric}"] == result.best_score
+
+
+def test_an_unknown_selection_metric_is_refused_before_a_step_is_taken():
+    splits, embedding = recall_and_ndcg()
+    first = embedding.weight.detach().clone()
+    with pytest.raises(ConfigError, match="unknown metric 'coverage@10'; choose one of ndcg, re"):
+        train(
+            mf(embedding, splits),
+            splits,
+            TrainConfig(),
+            seed=0,
+            label="t",
+            options=QUIET,
+            selection_metric="coverage@10",
+        )
+    assert torch.equal(embedding.weight, first)
+
+
 def test_scheduled_thresholds_start_within_one_of_each_other():
     splits = only_training(pairs(list(range(30)), list(range(30)), num_items=30))
     embedding = PrunableTable(60, 16, generator=torch.Generator().manual_seed(1))
@@ -123,8 +171,8 @@ def test_scheduled_thresholds_start_within_one_of_each_other():
         learning_rate=NOTHING_LEARNED,
         threshold_learning_rate=NOTHING_LEARNED,
     )
-    snapshots, _ = prune(mf(embedding, splits), splits, config, [96], seed=0, options=QUIET)
-    mask, size = snapshots[96].mask, embedding.weight.detach().abs()
+    found, _ = prune(mf(embedding, splits), splits, config, [96], seed=0, options=QUIET)
+    mask, size = found[96].tensors["mask"], embedding.weight.detach().abs()
     dropped, kept = float(size[~mask].max()), float(size[mask].min())
     # σ(S) of S in [-1, 0] differ by a factor of e at most, and so do a larger value that goes
     # and a smaller one that stays. That there are such is what a random start is for.
@@ -138,11 +186,13 @@ def searched(
     prune: dict[str, Any] | None = None,
     train: dict[str, Any] | None = None,
     limits: tuple[int, ...] = (480,),
+    selection_metric: str = "ndcg@10",
 ) -> Search:
     """A search over 60 entities of dimension 16: 960 values."""
     config = Config(
         backbone="mf",
         dim=16,
+        selection_metric=selection_metric,
         prune=PruneConfig(**{"epochs": 2, "batch_size": 128} | (prune or {})),
         train=TrainConfig(batch_size=128, **(train or {})),
     )
@@ -191,6 +241,44 @@ def test_a_search_learns_by_the_settings_of_pruning_alone(name: str, changed: di
     usual = losses(searched(name, SHORT_SEARCHES[name]))
     assert losses(searched(name, SHORT_SEARCHES[name], train=changed)) == usual
     assert losses(searched(name, SHORT_SEARCHES[name], prune=changed)) != usual
+
+
+@pytest.mark.parametrize("name", SHORT_SEARCHES)
+def test_a_search_clips_gradients_to_the_norm_of_pruning(name: str):
+    # A norm so small that Adam's steps vanish beside its ε: the loss stays where it starts.
+    options = {"epochs": 3, "learning_rate": 0.1}
+    clipped = losses(searched(name, SHORT_SEARCHES[name], prune=options | {"clip_norm": 1e-30}))
+    free = losses(searched(name, SHORT_SEARCHES[name], prune=options))
+    assert clipped[0] - clipped[-1] < 0.2 * (free[0] - free[-1])
+
+
+@pytest.mark.parametrize("name", SHORT_SEARCHES)
+def test_a_search_judges_by_the_metric_that_selects(name: str):
+    facts = searched(name, SHORT_SEARCHES[name], selection_metric="hit_rate@5").found[480].facts
+    assert "valid_ndcg@10_without_retraining" not in facts
+    assert 0 <= facts["valid_hit_rate@5_without_retraining"] <= 1
+
+
+class Shifted(MatrixFactorization):
+    """A stranger's backbone, with a parameter whose name is like that of cerp's thresholds."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.my_threshold = torch.nn.Parameter(torch.ones(()))
+
+    def forward(self, embedding: Embedding, users: Tensor, items: Tensor) -> BatchOutput:
+        output = super().forward(embedding, users, items)
+        return output._replace(scores=output.scores * self.my_threshold)
+
+
+@pytest.mark.parametrize("mode", ["scheduled", "free", "magnitude"])
+def test_pruning_trains_a_parameter_of_others_that_is_called_a_threshold(mode: Any):
+    splits = only_training(pairs(list(range(9)), list(range(9)), num_items=9))
+    embedding = PrunableTable(18, 4, generator=torch.Generator().manual_seed(0))
+    model = Recommender(embedding, Shifted(splits.train, embedding_dim=4))
+    config = PruneConfig(mode=mode, epochs=2, max_epochs=2)
+    prune(model, splits, config, [36], seed=0, options=QUIET)
+    assert model.backbone.my_threshold.item() != 1
 
 
 def test_a_search_for_widths_judges_as_many_users_as_it_is_told():

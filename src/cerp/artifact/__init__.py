@@ -6,13 +6,15 @@ describes every byte.
 """
 
 from cerp.artifact.embedding import table_bytes
-from cerp.artifact.file import Encoding, decode, encode, read, write
+from cerp.artifact.file import Encoding, decode, encode, read, read_whole, write
 from cerp.artifact.model import ComposedEmbedding, PropagatedTables, Seen, ShippedModel, Table
 from cerp.artifact.permutation import permutation_size as order_bytes
 from cerp.artifact.quantize import VALUES_CODECS, ValuesCodec
+from cerp.artifact.scoring_words import backbone_name, scoring_word
 from cerp.artifact.sizes import embedding_bytes, section_bytes
-from cerp.artifact.usage import Usage, usage
+from cerp.artifact.usage import usage
 from cerp.assignment.index import Index
+from cerp.assignment.usage import Usage
 
 __all__ = [
     "VALUES_CODECS",
@@ -25,11 +27,14 @@ __all__ = [
     "Table",
     "Usage",
     "ValuesCodec",
+    "backbone_name",
     "decode",
     "embedding_bytes",
     "encode",
     "order_bytes",
     "read",
+    "read_whole",
+    "scoring_word",
     "section_bytes",
     "table_bytes",
     "usage",

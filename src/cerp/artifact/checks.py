@@ -20,10 +20,10 @@ from cerp.data.ids import Int32Array
 LARGEST_FACTOR = 2**21 - 1
 LARGEST_WIDTH = 2**16 - 1
 MOST_LAYERS = 64
-"""LightGCN has a handful; serving takes a pass over the graph for each."""
+"""Of propagation. LightGCN has a handful; serving takes a pass over the graph for each."""
 
 
-def flaw(model: ShippedModel) -> str | None:
+def problem(model: ShippedModel) -> str | None:
     """The first thing that makes a model unusable, in words; None if there is none."""
     num_entities = len(model.users) + len(model.items)
     if model.positions is not None and not _is_permutation(model.positions, num_entities):
@@ -31,9 +31,9 @@ def flaw(model: ShippedModel) -> str | None:
     if model.titles is not None and len(model.titles) != len(model.items):
         return f"there are {len(model.titles):,} titles for {len(model.items):,} items"
     return (
-        _embedding_flaw(model, num_entities)
-        or _backbone_flaw(model)
-        or (_seen_flaw(model.seen, len(model.users), len(model.items)) if model.seen else None)
+        _embedding_problem(model, num_entities)
+        or _scoring_problem(model)
+        or (_seen_problem(model.seen, len(model.users), len(model.items)) if model.seen else None)
     )
 
 
@@ -41,11 +41,11 @@ def _is_permutation(positions: Int32Array, count: int) -> bool:
     return positions.shape == (count,) and np.array_equal(np.sort(positions), np.arange(count))
 
 
-def _embedding_flaw(model: ShippedModel, num_entities: int) -> str | None:
+def _embedding_problem(model: ShippedModel, num_entities: int) -> str | None:
     embedding = model.embedding
     if isinstance(embedding, PropagatedTables):
-        if model.backbone != "lightgcn":
-            return f"tables are propagated by lightgcn, not by {model.backbone}"
+        if model.head != "dot":
+            return f"propagated tables are scored by a dot product, not by a {model.head}"
         shapes = embedding.users.shape, embedding.items.shape
         dim = embedding.dim
         if shapes != ((len(model.users), dim), (len(model.items), dim)):
@@ -56,11 +56,11 @@ def _embedding_flaw(model: ShippedModel, num_entities: int) -> str | None:
     widths = {table.weight.shape[1] for table in embedding.tables}
     if embedding.combine != "concat" and len(widths) > 1:
         return f"tables of different widths {sorted(widths)} cannot make a {embedding.combine}"
-    flaws = (_table_flaw(table, num_entities) for table in embedding.tables)
-    return next((found for found in flaws if found), None)
+    problems = (_table_problem(table, num_entities) for table in embedding.tables)
+    return next((found for found in problems if found), None)
 
 
-def _table_flaw(table: Table, num_entities: int) -> str | None:
+def _table_problem(table: Table, num_entities: int) -> str | None:
     rows, columns = table.weight.shape
     index = table.index
     if not 1 <= columns <= LARGEST_WIDTH:
@@ -81,34 +81,34 @@ def _table_flaw(table: Table, num_entities: int) -> str | None:
     return None
 
 
-def _backbone_flaw(model: ShippedModel) -> str | None:
-    if model.backbone == "lightgcn":
-        if not 1 <= model.layers <= MOST_LAYERS:
-            return f"LightGCN has {model.layers} layers; 1 to {MOST_LAYERS} are possible"
-        if isinstance(model.embedding, ComposedEmbedding) and model.seen is None:
-            return "LightGCN needs its graph, the seen interactions, unless tables are propagated"
-    elif model.layers:
-        return f"the backbone {model.backbone} has {model.layers} layers of propagation"
-    if model.backbone == "mlp":
-        return _mlp_flaw(model.weights, 2 * model.embedding.dim)
-    return f"the backbone {model.backbone} has weights" if model.weights else None
+def _scoring_problem(model: ShippedModel) -> str | None:
+    if not 0 <= model.layers <= MOST_LAYERS:
+        return f"the model has {model.layers} layers; 1 to {MOST_LAYERS} are possible"
+    if model.layers and isinstance(model.embedding, ComposedEmbedding) and model.seen is None:
+        return (
+            "propagation needs its graph, the seen interactions, unless the tables are propagated "
+            "already"
+        )
+    if model.head == "tower":
+        return _tower_problem(model.weights, 2 * model.embedding.dim)
+    return "a model that scores by dot products has weights of a tower" if model.weights else None
 
 
-def _mlp_flaw(weights: dict[str, FloatArray], inputs: int) -> str | None:
+def _tower_problem(weights: dict[str, FloatArray], inputs: int) -> str | None:
     layers = ["first", *(f"rest.{number}" for number in range(len(weights) // 2 - 1))]
     if set(weights) != {f"{layer}.{part}" for layer in layers for part in ("weight", "bias")}:
-        return f"the weights of the MLP are {', '.join(sorted(weights)) or 'missing'}"
+        return f"the weights of the tower are {', '.join(sorted(weights)) or 'missing'}"
     outputs = [weights[f"{layer}.bias"].size for layer in layers]
     for layer, (taken, given) in zip(layers, pairwise([inputs, *outputs]), strict=True):
         found = weights[f"{layer}.weight"].shape, weights[f"{layer}.bias"].shape
         if found != ((given, taken), (given,)):
-            return f"the MLP's layer {layer} has the shapes {found[0]} and {found[1]}"
+            return f"the tower's layer {layer} has the shapes {found[0]} and {found[1]}"
     if not all(np.isfinite(weight).all() for weight in weights.values()):
-        return "the weights of the MLP hold NaN or infinity"
-    return None if outputs[-1] == 1 else f"the MLP ends in {outputs[-1]} numbers instead of 1"
+        return "the weights of the tower hold NaN or infinity"
+    return None if outputs[-1] == 1 else f"the tower ends in {outputs[-1]} numbers instead of 1"
 
 
-def _seen_flaw(seen: Seen, num_users: int, num_items: int) -> str | None:
+def _seen_problem(seen: Seen, num_users: int, num_items: int) -> str | None:
     offsets, items = seen.offsets, seen.items
     if offsets.shape != (num_users + 1,) or offsets[0] != 0 or offsets[-1] != len(items):
         return f"the seen interactions are not those of {num_users:,} users"

@@ -12,9 +12,10 @@ import numpy as np
 
 from cerp.artifact.model import Seen
 from cerp.artifact.numbers import decode_numbers, encode_numbers
-from cerp.artifact.tensors import TensorReader, Tensors, prefixed
+from cerp.artifact.tensors import TensorReader, Tensors
 from cerp.data.ids import Int32Array, Int64Array
 from cerp.errors import MalformedFileError
+from cerp.naming import prefixed
 
 
 def encode_seen(seen: Seen, num_items: int, positions: Int32Array | None) -> Tensors:

@@ -16,9 +16,10 @@ from cerp.artifact.quantize import (
     encode_values,
     values_size,
 )
-from cerp.artifact.tensors import TensorReader, Tensors, prefixed, total_bytes
+from cerp.artifact.tensors import TensorReader, Tensors, total_bytes
 from cerp.assignment.index import Combine, Index, IndexKind
 from cerp.errors import ConfigError, MalformedFileError
+from cerp.naming import prefixed
 
 FREE_CELLS = 2**22
 CELLS_PER_BYTE = 256
@@ -80,6 +81,13 @@ def decode_embedding(
     return ComposedEmbedding(tables, fields.choice("combine", COMBINATIONS))
 
 
+def stored_precision(fields: Fields) -> ValuesCodec | None:
+    """The precision of the values that a file describes; None where its tables differ."""
+    described = [fields] if fields.values.get("propagated") is True else fields.groups("tables")
+    found = {entry.choice("values", VALUES_CODECS) for entry in described}
+    return found.pop() if len(found) == 1 else None
+
+
 def may_have(cells: int, stored_bytes: int) -> bool:
     """Whether tables of so many cells may be made from so many bytes."""
     return cells <= FREE_CELLS + CELLS_PER_BYTE * stored_bytes
@@ -99,7 +107,7 @@ def _encode_table(
     table: Table, values: ValuesCodec, is_random: bool
 ) -> tuple[dict[str, Any], Tensors]:
     rows, columns = table.weight.shape
-    mask = np.ones_like(table.weight, dtype=bool) if table.mask is None else table.mask
+    mask = table.stored
     codec, positions = encode_positions(mask, is_random=is_random)
     counts = mask.sum(axis=1, dtype=np.int64)
     tensors = encode_values(table.weight[mask], counts, values)

@@ -44,6 +44,13 @@ class Fields:
             f"{self.path}.{key} must be one of {', '.join(words)}, got {_short(value)}"
         )
 
+    def words(self, key: str) -> list[str]:
+        """A list of words."""
+        value = self.values.get(key)
+        if not isinstance(value, list) or not all(type(word) is str for word in value):
+            raise MalformedFileError(f"{self.path}.{key} is not a list of words")
+        return value
+
     def group(self, key: str) -> Fields:
         """An object inside this one."""
         return Fields(self.values.get(key), f"{self.path}.{key}")

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
-from cerp.artifact.checks import flaw
+from cerp.artifact import sections
+from cerp.artifact.checks import problem
 from cerp.artifact.container import Buffer, pack, unpack
-from cerp.artifact.deflate import deflate
-from cerp.artifact.edges import decode_seen, encode_seen
-from cerp.artifact.embedding import decode_embedding, encode_embedding
+from cerp.artifact.embedding import decode_embedding, encode_embedding, stored_precision
 from cerp.artifact.fields import MAX_SIZE, Fields
-from cerp.artifact.model import BackboneName, ComposedEmbedding, FloatArray, ShippedModel
-from cerp.artifact.names import decode_ids, decode_strings, encode_ids, encode_strings
+from cerp.artifact.model import ComposedEmbedding, FloatArray, ShippedModel
+from cerp.artifact.names import decode_ids, encode_ids
 from cerp.artifact.permutation import decode_permutation, encode_permutation
 from cerp.artifact.quantize import VALUES_CODECS, ValuesCodec, finite, to_half
-from cerp.artifact.tensors import TensorReader, Tensors, prefixed
+from cerp.artifact.scoring_words import read_scoring, scoring_word
+from cerp.artifact.tensors import TensorReader, Tensors
 from cerp.data.ids import Ids
 from cerp.errors import ConfigError, DataError, FileFormatError, MalformedFileError
 from cerp.files import write_bytes
+from cerp.naming import prefixed
 
 FREE_ENTITIES = 2**20
 ENTITIES_PER_BYTE = 64
 """A file may not claim more entities than `FREE_ENTITIES` and so many for each of its bytes."""
-BACKBONES: tuple[BackboneName, ...] = get_args(BackboneName)
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ def encode(model: ShippedModel, encoding: Encoding, *, is_random: bool = False) 
     ``is_random``: which values are stored was drawn, not learned, so that no
     time is spent on finding a pattern.
     """
-    model = _what_is_kept(model, encoding)
-    found = flaw(model)
+    model = _without_left_out(model, encoding)
+    found = problem(model)
     if found is not None:
         raise ConfigError(f"the model cannot be written: {found}")
     embedding, tensors = encode_embedding(model.embedding, encoding.values, is_random=is_random)
     metadata: dict[str, Any] = {
-        "backbone": model.backbone,
+        "backbone": scoring_word(model.head, model.layers),
         "embedding": embedding,
         "facts": model.facts,
         "ids": {},
@@ -77,17 +77,15 @@ def encode(model: ShippedModel, encoding: Encoding, *, is_random: bool = False) 
         metadata["order"] = "lehmer"
         tensors["order"] = encode_permutation(model.positions)
     tensors |= prefixed("backbone", _encode_weights(model.weights, encoding.values))
-    if model.seen is not None:
-        metadata["seen"] = {"edges": len(model.seen.items)}
-        coded = encode_seen(model.seen, len(model.items), model.positions)
-        tensors |= prefixed("seen", coded)
     for side, ids in (("users", model.users), ("items", model.items)):
         metadata["ids"][side], coded = encode_ids(ids, side)
         tensors |= prefixed(side, coded)
-    if model.titles is not None:
-        text = encode_strings(model.titles, "titles")
-        metadata["titles"] = {"bytes": len(text)}
-        tensors["titles"] = deflate(text)
+    kept = [part for part in sections.OPTIONAL_PARTS if getattr(model, part.field) is not None]
+    for part in kept:
+        metadata[part.field], coded = part.encode(model)
+        tensors |= coded
+    if skippable := [part.field for part in kept if part.may_be_skipped]:
+        metadata["optional"] = skippable
     file = pack(metadata, tensors)
     if not _may_have(len(model.users) + len(model.items), len(file)):
         raise ConfigError(
@@ -115,29 +113,30 @@ def decode(data: Buffer) -> ShippedModel:
     positions = None
     if fields.choice("order", ("codes", "lehmer")) == "lehmer":
         positions = decode_permutation(tensors.byte_array("order"), num_entities)
-    seen = titles = None
-    if "seen" in fields:
-        edges = fields.group("seen").whole("edges")
-        seen = decode_seen(tensors.under("seen"), num_users, num_items, edges, positions)
-    if "titles" in fields:
-        length = fields.group("titles").whole("bytes")
-        titles = decode_strings(tensors, "titles", length, num_items)
+    around = sections.Surroundings(num_users, num_items, positions)
+    parts = {
+        part.field: part.decode(fields.group(part.field), tensors, around)
+        for part in sections.OPTIONAL_PARTS
+        if part.field in fields
+    }
+    head, layers = read_scoring(fields)
     embedding = fields.group("embedding")
     model = ShippedModel(
         facts=fields.group("facts").values,
         users=decode_ids(fields.group("ids").group("users"), tensors.under("users"), num_users),
         items=decode_ids(fields.group("ids").group("items"), tensors.under("items"), num_items),
-        backbone=fields.choice("backbone", BACKBONES),
+        head=head,
         embedding=decode_embedding(embedding, tensors, num_users, num_items),
         positions=positions,
-        layers=fields.whole("layers"),
+        layers=layers,
+        precision=stored_precision(embedding),
         weights=_decode_weights(tensors.under("backbone")),
-        seen=seen,
-        titles=titles,
+        **parts,
     )
-    if tensors.unread:
-        raise MalformedFileError(f"nothing says what the tensor {min(tensors.unread)} is for")
-    found = flaw(model)
+    optional = fields.words("optional") if "optional" in fields else []
+    if unknown := [name for name in tensors.unread if name.partition(".")[0] not in optional]:
+        raise MalformedFileError(f"nothing says what the tensor {min(unknown)} is for")
+    found = problem(model)
     if found is not None:
         raise MalformedFileError(found)
     return model
@@ -169,7 +168,7 @@ def read_whole(path: Path | str) -> tuple[bytes, ShippedModel]:
     except OSError as error:
         raise DataError(
             f"cannot read {path}: {error.strerror}; name a model file (.cerp), such as "
-            "'cerp train -o' leaves in its folder"
+            "a finished run has in its folder"
         ) from None
     try:
         return data, decode(data)
@@ -181,7 +180,7 @@ def _may_have(num_entities: int, file_size: int) -> bool:
     return num_entities <= FREE_ENTITIES + ENTITIES_PER_BYTE * file_size
 
 
-def _what_is_kept(model: ShippedModel, encoding: Encoding) -> ShippedModel:
+def _without_left_out(model: ShippedModel, encoding: Encoding) -> ShippedModel:
     """The model without what the encoding leaves out."""
     users, items = model.users, model.items
     if not encoding.ids:

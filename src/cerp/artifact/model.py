@@ -9,16 +9,16 @@ entity's *code* is its place in `users` or behind them in `items`, its
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from cerp.assignment.index import Combine, Index
+from cerp.choices import Head, ValuePrecision
 from cerp.data.ids import Ids, Int32Array, Int64Array
 
 FloatArray = npt.NDArray[np.float32]
-BackboneName = Literal["mf", "mlp", "lightgcn"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +30,11 @@ class Table:
     """(rows, columns); zero wherever `mask` is false."""
     mask: npt.NDArray[np.bool_] | None = None
     """Which values are stored; None: all of them."""
+
+    @property
+    def stored(self) -> npt.NDArray[np.bool_]:
+        """Which values are stored, (rows, columns)."""
+        return np.ones(self.weight.shape, dtype=bool) if self.mask is None else self.mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +63,7 @@ class ComposedEmbedding:
 
 @dataclass(frozen=True, eq=False)
 class PropagatedTables:
-    """LightGCN's vectors after propagation, for serving without the graph."""
+    """The final vectors, after propagation, for serving without the graph."""
 
     users: FloatArray
     """(number of users, dim), by code."""
@@ -73,7 +78,7 @@ class PropagatedTables:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """Training interactions by user, then item: LightGCN's graph, and what users know."""
+    """Training interactions by user, then item: the graph of propagation, and what users know."""
 
     offsets: Int64Array
     """(number of users + 1,): where the items of each user begin."""
@@ -90,15 +95,19 @@ class ShippedModel:
     metrics, library version."""
     users: Ids
     items: Ids
-    backbone: BackboneName
+    head: Head
+    """How the vectors of a user and an item become a score: their dot product, or a tower."""
     embedding: ComposedEmbedding | PropagatedTables
     positions: Int32Array | None = None
     """Of every entity; None: positions are codes."""
     layers: int = 0
-    """LightGCN's number of layers."""
+    """Of LightGCN's propagation, before the head; 0: none."""
     weights: dict[str, FloatArray] = field(default_factory=dict)
-    """The MLP's: ``first.weight``, ``first.bias``, ``rest.0.weight``, ... as in its state_dict."""
+    """The tower's: ``first.weight``, ``first.bias``, ``rest.0.weight``, ... as in the state_dict
+    of the MLP."""
     seen: Seen | None = None
-    """Must be there for LightGCN, unless its tables are propagated."""
+    """Must be there for propagation, unless the tables are propagated already."""
+    precision: ValuePrecision | None = None
+    """Of the embedding's values in the file that the model was read from."""
     titles: list[str] | None = None
     """What to call items on a page, by code."""

@@ -10,9 +10,10 @@ import numpy as np
 from cerp.artifact.deflate import deflate
 from cerp.artifact.fields import Fields
 from cerp.artifact.numbers import LARGEST_NUMBER, decode_numbers, encode_numbers
-from cerp.artifact.tensors import TensorReader, Tensors, prefixed
+from cerp.artifact.tensors import TensorReader, Tensors
 from cerp.data.ids import Ids
 from cerp.errors import ConfigError, MalformedFileError
+from cerp.naming import prefixed
 
 
 def encode_ids(ids: Ids, side: str) -> tuple[dict[str, Any], Tensors]:

@@ -18,9 +18,10 @@ import numpy.typing as npt
 from cerp.artifact.bits import packed_size
 from cerp.artifact.deflate import deflate
 from cerp.artifact.numbers import decode_numbers, encode_numbers
-from cerp.artifact.tensors import TensorReader, Tensors, prefixed, total_bytes
+from cerp.artifact.tensors import TensorReader, Tensors, total_bytes
 from cerp.data.ids import Int64Array
 from cerp.errors import MalformedFileError
+from cerp.naming import prefixed
 
 Mask = npt.NDArray[np.bool_]
 PositionsCodec = Literal["dense", "prefix", "bitmap", "gaps"]

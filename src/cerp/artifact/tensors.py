@@ -15,11 +15,6 @@ from cerp.errors import MalformedFileError
 Tensors = dict[str, npt.NDArray[Any]]
 
 
-def prefixed(prefix: str, tensors: Mapping[str, npt.NDArray[Any]]) -> Tensors:
-    """The tensors under names that begin with ``prefix.``."""
-    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
-
-
 def total_bytes(tensors: Mapping[str, npt.NDArray[Any]]) -> int:
     """What tensors take in the file."""
     return sum(tensor.nbytes for tensor in tensors.values())

@@ -16,6 +16,8 @@ from cerp.data.splits import Part, Splits
 from cerp.errors import DataError
 from cerp.evaluation import evaluate as evaluation
 from cerp.evaluation.baselines import UNTRAINED, untrained
+from cerp.evaluation.metrics import CONVENTIONS, Metrics
+from cerp.evaluation.significance import Difference, paired_bootstrap
 from cerp.runtime import Runtime, load
 
 DEFAULT_KS = list(evaluation.DEFAULT_KS)
@@ -74,9 +76,7 @@ def evaluate(
     for metrics in judged.values():
         metrics.refuse_unknown(metric)
     differences = {
-        (first, second): evaluation.paired_bootstrap(
-            judged[first], judged[second], metric, seed=seed
-        )
+        (first, second): paired_bootstrap(judged[first], judged[second], metric, seed=seed)
         for first, second in combinations(judged, 2)
     }
     if as_json:
@@ -87,7 +87,7 @@ def evaluate(
     if differences:
         _print_differences(differences)
     count = len(next(iter(judged.values())).users)
-    print_note("conventions", f"{count:,} users of {on}. {evaluation.CONVENTIONS}")
+    print_note("conventions", f"{count:,} users of {on}. {CONVENTIONS}")
 
 
 def _scorers(name: str, splits: Splits, on: Part, seed: int) -> dict[str, evaluation.Scorer]:
@@ -117,8 +117,8 @@ def _runtime(name: str, splits: Splits, on: Part) -> Runtime:
 
 
 def _as_json(
-    judged: Mapping[str, evaluation.Metrics],
-    differences: Mapping[tuple[str, str], evaluation.Difference],
+    judged: Mapping[str, Metrics],
+    differences: Mapping[tuple[str, str], Difference],
 ) -> dict[str, object]:
     """One model's figures at the top level; several under their names."""
     summaries = {name: metrics.summary() for name, metrics in judged.items()}
@@ -131,9 +131,7 @@ def _as_json(
     return {"models": summaries, "differences": pairs}
 
 
-def _print_metrics(
-    judged: Mapping[str, evaluation.Metrics], ks: Sequence[int], metric: str
-) -> None:
+def _print_metrics(judged: Mapping[str, Metrics], ks: Sequence[int], metric: str) -> None:
     shown = [f"{name}@{k}" for k in ks for name in ("ndcg", "recall")]
     shown_coverage = f"coverage@{ks[-1]}"
     print_table(
@@ -150,7 +148,7 @@ def _print_metrics(
     )
 
 
-def _print_differences(differences: Mapping[tuple[str, str], evaluation.Difference]) -> None:
+def _print_differences(differences: Mapping[tuple[str, str], Difference]) -> None:
     first_found = next(iter(differences.values()))
     typer.echo()
     print_table(

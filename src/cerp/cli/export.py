@@ -77,7 +77,7 @@ def export(
       cerp export run --data ratings.csv --max-file-size 2MB -o model.cerp
     """
     with needs_torch("Exporting a run"):
-        from cerp.export.to_arrays import SizeLimit
+        from cerp.export.size_limit import SizeLimit
         from cerp.runs.encodings import best_written, every_encoding
         from cerp.runs.fit import load_run
     refuse_unwritable(output)

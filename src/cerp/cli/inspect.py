@@ -12,11 +12,23 @@ from cerp import artifact
 from cerp.cli.options import AsJson
 from cerp.cli.output import print_json, print_note, print_table
 
+TOLD = ("method", "budget", "library")
+"""Facts that are shown unless all are asked for."""
+
 
 def inspect(
     model: Annotated[
         Path, typer.Argument(metavar="FILE", show_default=False, help="A model file (.cerp).")
     ],
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose",
+            "-v",
+            help="Show all facts, and how tables are used: sparsity, average dimension, overlap, "
+            "dead and empty rows.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Account for every byte of a model file.
@@ -27,6 +39,7 @@ def inspect(
     \b
     Examples:
       cerp inspect model.cerp
+      cerp inspect model.cerp --verbose
       cerp inspect model.cerp --json
     """
     found = _account(model)
@@ -39,32 +52,34 @@ def inspect(
     typer.echo()
     print_table(("compared", "bytes", "of the full table"), _comparison(found))
     typer.echo()
-    print_table(("figure", "value"), _figures(found))
-    facts = [f"{key} {value}" for key, value in found["facts"].items() if not _is_nested(value)]
+    print_table(("figure", "value"), _figures(found) + (_table_use(found) if verbose else []))
+    facts = [f"{key} {value}" for key, value in _told(found["facts"], verbose=verbose).items()]
     print_note("facts", ", ".join(facts) or "none")
 
 
 def _account(path: Path) -> dict[str, Any]:
-    model = artifact.read(path)
-    sections = artifact.section_bytes(path.read_bytes())
+    data, model = artifact.read_whole(path)
+    sections = artifact.section_bytes(data)
     num_entities = len(model.users) + len(model.items)
     return {
         "total_bytes": sum(sections.values()),
         "sections": sections,
         "embedding_bytes": artifact.embedding_bytes(sections),
         "full_table_bytes": num_entities * model.embedding.dim * 4,
-        "backbone": model.backbone,
+        "backbone": artifact.backbone_name(model),
         "users": len(model.users),
         "items": len(model.items),
         "dimension": model.embedding.dim,
+        "precision": model.precision,
         **asdict(artifact.usage(model)),
         "facts": model.facts,
     }
 
 
-def _is_nested(fact: object) -> bool:
-    """Whether a fact, such as all the metrics, is too long for a line; --json has it."""
-    return isinstance(fact, dict | list)
+def _told(facts: dict[str, Any], *, verbose: bool) -> dict[str, Any]:
+    """What fits a line; --json has the others, such as all the metrics."""
+    short = {key: fact for key, fact in facts.items() if not isinstance(fact, dict | list)}
+    return short if verbose else {key: short[key] for key in TOLD if key in short}
 
 
 def _comparison(found: dict[str, Any]) -> list[tuple[object, ...]]:
@@ -78,17 +93,23 @@ def _comparison(found: dict[str, Any]) -> list[tuple[object, ...]]:
 
 
 def _figures(found: dict[str, Any]) -> list[tuple[object, ...]]:
-    shown = {
-        "backbone": found["backbone"],
-        "users": found["users"],
-        "items": found["items"],
-        "dimension": found["dimension"],
-        "stored values": found["stored_values"],
-        "sparsity": f"{found['sparsity']:.4%}",
-        "average dimension": found["average_dimension"],
-        "overlap": "-" if found["overlap"] is None else f"{found['overlap']:.2%}",
-        "empty entities": found["empty_entities"],
-        "dead rows": found["dead_rows"],
-        "empty rows": found["empty_rows"],
-    }
-    return list(shown.items())
+    return [
+        ("backbone", found["backbone"]),
+        ("users", found["users"]),
+        ("items", found["items"]),
+        ("numbers in a vector", found["dimension"]),
+        ("stored values", found["stored_values"]),
+        ("precision of values", found["precision"] or "mixed"),
+        ("users and items without values", found["empty_entities"]),
+    ]
+
+
+def _table_use(found: dict[str, Any]) -> list[tuple[object, ...]]:
+    """For researchers; `cerp.assignment.usage.Usage` says what each is."""
+    return [
+        ("sparsity", f"{found['sparsity']:.4%}"),
+        ("average dimension", found["average_dimension"]),
+        ("overlap", "-" if found["overlap"] is None else f"{found['overlap']:.2%}"),
+        ("dead rows", found["dead_rows"]),
+        ("empty rows", found["empty_rows"]),
+    ]

@@ -11,12 +11,12 @@ import typer
 
 from cerp.budget import Budget
 from cerp.cli.output import print_note
-from cerp.config import check_device, check_seed
+from cerp.config import check_seed
 from cerp.data.datasets import load
 from cerp.data.formats.base import FORMATS
 from cerp.data.protocols import Protocol
 from cerp.data.splits import Splits
-from cerp.errors import ConfigError, MissingExtra
+from cerp.errors import MissingExtra
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
@@ -129,18 +129,9 @@ def needs_torch(feature: str) -> AbstractContextManager[None]:
 
 def chosen_device(name: str) -> str:
     """The device that `Device` stands for; it is here, or an error says so."""
-    import torch
+    from cerp.training.devices import chosen_device as chosen
 
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    check_device(name)
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigError("there is no CUDA device here; pass --device cpu")
-    number = int(name.partition(":")[2] or 0)
-    if name.startswith("cuda") and number >= torch.cuda.device_count():
-        last = torch.cuda.device_count() - 1
-        raise ConfigError(f"--device {name}: the CUDA devices here are cuda:0 to cuda:{last}")
-    return name
+    return chosen(name)
 
 
 def question_small_counts(budgets: Iterable[str]) -> None:

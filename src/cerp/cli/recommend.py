@@ -85,7 +85,7 @@ def recommend(
             output,
             runtime,
             table.known,
-            lambda chunk: runtime.recommend_batch(chunk, k, exclude_seen=exclude_seen),
+            lambda chunk: runtime.recommend_many(chunk, k, exclude_seen=exclude_seen),
         )
         _report_table(output, count, len(table.unknown), as_json=as_json)
     elif user is not None:

@@ -43,11 +43,11 @@ def serve(
         from cerp.server.app import create_app
     except ImportError as error:
         raise MissingExtra("Serving", error.name or "fastapi", "serve") from None
-    from cerp.artifact.file import read_whole
+    from cerp.artifact import read_whole
     from cerp.runtime import Runtime
 
     file, shipped = read_whole(model)
-    app = create_app(Runtime(shipped), file, model.name)
+    app = create_app(Runtime(shipped, file_bytes=len(file)), file, model.name)
     server = uvicorn.Server(
         uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=GRACE_SECONDS)
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -22,7 +22,10 @@ from cerp.cli.output import print_json, print_note, print_table
 from cerp.config import RunOptions
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
-from cerp.presets import preset
+from cerp.presets import preset, with_settings
+
+if TYPE_CHECKING:
+    from cerp.runs.facts import ModelFacts
 
 
 @reads_data
@@ -47,7 +50,7 @@ def train(
         ValuePrecision | None,
         typer.Option(help="Precision of values in the file.  [default: fp32, or what fits best]"),
     ] = None,
-    store_seen: Annotated[
+    seen: Annotated[
         bool, typer.Option("--seen/--no-seen", help="Whether the file says what users have seen.")
     ] = True,
     backbone: Annotated[
@@ -83,12 +86,22 @@ def train(
     gamma: Annotated[
         float | None, typer.Option(help="First weight of the complementary-pruning penalty.")
     ] = None,
+    loss: Annotated[
+        str | None, typer.Option(help="What training minimises.  [default: bpr]")
+    ] = None,
+    selection_metric: Annotated[
+        str | None,
+        typer.Option(help="What validation selects by, such as recall@20.  [default: ndcg@10]"),
+    ] = None,
     refit: Annotated[
         Refit | None,
         typer.Option(help="Train the selected model once more on more data, for shipping."),
     ] = None,
     device: Device = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in -o.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Also print what a researcher wants to know.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Order ids, prune, retrain, select on validation, and read the test part once.
@@ -108,7 +121,9 @@ def train(
     with needs_torch("Training"):
         from cerp.comparison.variants import config_of, read_tuned
         from cerp.runs.fit import fit_all
+        from cerp.runs.folder import model_file
         from cerp.training.distributed import process_group, rank
+        from cerp.training.malloc import freed_memory_kept
     question_small_counts(budget or [])
     if resume and output is None:
         raise ConfigError("--resume needs the folder of the run: -o RUN")
@@ -121,23 +136,28 @@ def train(
                 "--method and --backbone, or give settings that were found for them"
             )
         chosen = config_of(tuned.method, tuned.backbone, tuned.settings)
-    config = _overridden(
+    config = with_settings(
         chosen,
-        budgets=tuple(budget or filter(None, [max_file_size])) or None,
-        max_file_size=max_file_size,
-        value_precision=values,
-        store_seen=store_seen,
-        seed=seed,
-        ordering=ordering,
-        dim=dim,
-        buckets=buckets,
-        refit=refit,
-        prune=_overridden(chosen.prune, epochs=prune_epochs, gamma=gamma, batch_size=batch_size),
-        train=_overridden(
-            chosen.train, epochs=epochs, learning_rate=learning_rate, batch_size=batch_size
-        ),
+        tuple(budget or ()),
+        {
+            "max_file_size": max_file_size,
+            "values": values,
+            "seen": seen,
+            "seed": seed,
+            "ordering": ordering,
+            "dim": dim,
+            "buckets": buckets,
+            "refit": refit,
+            "loss": loss,
+            "selection_metric": selection_metric,
+            "epochs": epochs,
+            "learning_rate": learning_rate,
+            "batch_size": batch_size,
+            "prune_epochs": prune_epochs,
+            "gamma": gamma,
+        },
     )
-    with process_group(chosen_device(device)) as own_device:
+    with process_group(chosen_device(device)) as own_device, freed_memory_kept(own_device):
         options = RunOptions(device=own_device, folder=output, resume=resume)
         try:
             models = fit_all(splits, config, options)
@@ -147,52 +167,46 @@ def train(
             raise
         if rank() > 0:
             return
+    facts = [model.facts for model in models]
     if as_json:
-        print_json({"models": [model.summary() for model in models]})
+        print_json({"models": [one.to_json() for one in facts]})
         return
-    _print_models([model.summary() for model in models])
-    for model in models:
-        if why := model.facts.get("why_no_file"):
-            print_note("no file", f"{model.budget}: {why}")
+    _print_models(facts, verbose=verbose)
+    for one in facts:
+        if one.why_no_file:
+            print_note("no file", f"{one.budget}: {one.why_no_file}")
     if output is None:
         print_note("not saved", "-o RUN would keep the model, its file and its curves")
-    if output:
-        print_note("saved", str(output))
-        files = [f"model-{model.budget}.cerp" for model in models if "file_bytes" in model.facts]
-        if files:
-            print_note("serve", f"cerp serve {quote(str(output / files[-1]))}")
+        return
+    print_note("saved", str(output))
+    files = [model_file(one.budget) for one in facts if one.file_bytes is not None]
+    if files:
+        print_note("serve", f"cerp serve {quote(str(output / files[-1]))}")
 
 
-def _overridden(config: Any, **given: Any) -> Any:
-    """The configuration with what was given on the command line."""
-    return replace(config, **{name: value for name, value in given.items() if value is not None})
-
-
-def _print_models(models: list[dict[str, Any]]) -> None:
-    judged = [part for part in ("valid", "test") if part in models[0]]
+def _print_models(models: list[ModelFacts], *, verbose: bool) -> None:
+    """What a model takes and how good it is; with ``verbose``, how its values lie."""
+    judged = [part for part in ("valid", "test") if part in models[0].metrics]
     shown = [(part, metric) for part in judged for metric in ("ndcg@10", "recall@10")]
-    print_table(
+    columns: dict[str, Callable[[ModelFacts], object]] = {
+        "budget": lambda one: one.budget,
+        "values": lambda one: one.nnz,
+        "stored as": lambda one: one.values,
+        "file bytes": lambda one: "-" if one.file_bytes is None else one.file_bytes,
+    }
+    if verbose:
+        columns |= {
+            "values allowed": lambda one: one.limit,
+            "average dimension": lambda one: f"{one.avg_dim:.1f}",
+            "overlap": lambda one: "-" if one.overlap is None else f"{one.overlap:.1%}",
+            "best epoch": lambda one: one.best_epoch,
+        }
+    rows = [
         (
-            "budget",
-            "limit",
-            "values",
-            "avg dim",
-            "overlap",
-            "file bytes",
-            *(f"{part} {metric}" for part, metric in shown),
-            "seconds",
-        ),
-        [
-            (
-                model["budget"],
-                model["limit"],
-                model["nnz"],
-                f"{model['avg_dim']:.1f}",
-                "-" if model["overlap"] is None else f"{model['overlap']:.1%}",
-                model.get("file_bytes", "-"),
-                *(model[part][metric] for part, metric in shown),
-                f"{model['seconds']:.1f}",
-            )
-            for model in models
-        ],
-    )
+            *(column(one) for column in columns.values()),
+            *(one.metrics[part][metric] for part, metric in shown),
+            f"{one.seconds:.1f}",
+        )
+        for one in models
+    ]
+    print_table((*columns, *(f"{part} {metric}" for part, metric in shown), "seconds"), rows)

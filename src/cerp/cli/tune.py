@@ -59,11 +59,14 @@ def tune(
         from cerp.comparison.tuning import Question
         from cerp.comparison.tuning import tune as search
         from cerp.comparison.variants import nested
+        from cerp.training.malloc import freed_memory_kept
     question_small_counts([budget])
     given = {"dim": dim, "prune.epochs": prune_epochs}
     fixed = nested({name: value for name, value in given.items() if value is not None})
     question = Question(method, backbone, budget, epochs, fixed)
-    best = search(splits, question, output, trials=trials, device=chosen_device(device))
+    device = chosen_device(device)
+    with freed_memory_kept(device):
+        best = search(splits, question, output, trials=trials, device=device)
     if as_json:
         print_json(best)
         return

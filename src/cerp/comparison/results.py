@@ -22,7 +22,7 @@ import numpy as np
 from cerp.comparison.jobs import Cell, Job
 from cerp.config import Config, differences
 from cerp.errors import ConfigError, DataError
-from cerp.evaluation.evaluate import Metrics
+from cerp.evaluation.metrics import Metrics
 from cerp.files import make_folder, write_bytes, write_text
 
 METRICS = ("ndcg@10", "recall@10")

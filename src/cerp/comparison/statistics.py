@@ -9,7 +9,8 @@ from typing import Literal
 import numpy as np
 
 from cerp.errors import ConfigError
-from cerp.evaluation.evaluate import Metrics, paired_bootstrap
+from cerp.evaluation.metrics import Metrics
+from cerp.evaluation.significance import paired_bootstrap
 
 Mark = Literal["better", "worse", "not clear"]
 

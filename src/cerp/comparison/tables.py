@@ -15,7 +15,7 @@ from cerp.budget import Budget
 from cerp.comparison.jobs import is_size
 from cerp.comparison.results import Result, Results
 from cerp.comparison.statistics import mark, over_seeds, spread
-from cerp.evaluation.evaluate import CONVENTIONS, Metrics
+from cerp.evaluation.metrics import CONVENTIONS, Metrics
 from cerp.sizing.precision_plan import FULL
 
 HEADER = (

@@ -24,9 +24,11 @@ from cerp.config import Config, RunOptions
 from cerp.data.splits import Part, Splits
 from cerp.errors import CerpError, ConfigError
 from cerp.evaluation.baselines import Popularity
-from cerp.evaluation.evaluate import Metrics, evaluate
+from cerp.evaluation.evaluate import evaluate
+from cerp.evaluation.metrics import Metrics
 from cerp.runs.fit import fit_all
 from cerp.runs.fitted_model import FittedModel
+from cerp.training.malloc import freed_memory_kept
 from cerp.training.stages import score_memory
 
 DATA_FOLDER = "data"
@@ -136,9 +138,8 @@ def _model_figures(model: FittedModel) -> dict[str, Any]:
     of_file = ("values", "embedding_bytes", "file_bytes", "why_no_file")
     return {
         "limit": model.limit,
-        "sparsity": 1 - facts["nnz"] / (model.splits.num_entities * model.config.dim),
-        **{name: facts[name] for name in kept},
-        **{name: facts.get(name) for name in of_file},
+        "sparsity": 1 - facts.nnz / (model.splits.num_entities * model.config.dim),
+        **{name: getattr(facts, name) for name in (*kept, *of_file)},
         **_figures(model.metrics),
     }
 
@@ -158,9 +159,10 @@ def main(path: Path) -> None:
     described = json.loads((path / JOB_FILE).read_text("utf-8"))
     job, device = Job.from_dict(described["job"]), described["device"]
     found: list[Result] = []
-    for result in work(job, Splits.load(folder.comparison / DATA_FOLDER), folder, device):
-        found.append(result)
-        write_lines(path / RESULTS_FILE, found)
+    with freed_memory_kept(device):
+        for result in work(job, Splits.load(folder.comparison / DATA_FOLDER), folder, device):
+            found.append(result)
+            write_lines(path / RESULTS_FILE, found)
 
 
 def _interrupt_when_input_ends() -> None:

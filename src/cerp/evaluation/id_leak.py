@@ -20,7 +20,8 @@ from cerp.data.interactions import Interactions
 from cerp.data.splits import Part, Splits
 from cerp.errors import ConfigError
 from cerp.evaluation.baselines import ItemWindow, UserWindow
-from cerp.evaluation.evaluate import Metrics, evaluate
+from cerp.evaluation.evaluate import evaluate
+from cerp.evaluation.metrics import Metrics
 
 CLEARLY_HIGHER = 2.0
 MATERIAL = 0.005

@@ -1,47 +1,45 @@
-"""The compression methods, by name. A new one is one file and one line here."""
+"""Ways to keep an embedding within its budget, by name. A new one is a file and a line here.
+
+Other packages add theirs by entry points in the group ``cerp.methods``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cerp.errors import ConfigError
-from cerp.methods.autoemb.method import AutoEmb
-from cerp.methods.base import Context, Found, Method, Search
-from cerp.methods.esapn.method import Esapn
-from cerp.methods.optembed.method import OptEmbed
-from cerp.methods.plain import Dhe, Full, Hash, Qr, Ud
-from cerp.methods.pruned import Cerp, Magnitude, Pep
-from cerp.training.distributed import world_size
+from cerp.registry import Registry
 
-__all__ = ["METHODS", "Context", "Found", "Method", "Search", "method"]
+if TYPE_CHECKING:
+    from cerp.methods.base import Method
 
-METHODS: dict[str, type[Method]] = {
-    "autoemb": AutoEmb,
-    "cerp": Cerp,
-    "dhe": Dhe,
-    "esapn": Esapn,
-    "full": Full,
-    "hash": Hash,
-    "magnitude": Magnitude,
-    "optembed": OptEmbed,
-    "pep": Pep,
-    "qr": Qr,
-    "ud": Ud,
-}
+METHODS: Registry[type[Method]] = Registry(
+    "method",
+    "cerp.methods",
+    {
+        "autoemb": "cerp.methods.autoemb.method:AutoEmb",
+        "cerp": "cerp.methods.cerp:Cerp",
+        "dhe": "cerp.methods.dhe:Dhe",
+        "esapn": "cerp.methods.esapn.method:Esapn",
+        "full": "cerp.methods.full:Full",
+        "hash": "cerp.methods.hashed:Hash",
+        "magnitude": "cerp.methods.magnitude:Magnitude",
+        "optembed": "cerp.methods.optembed.method:OptEmbed",
+        "pep": "cerp.methods.pep:Pep",
+        "qr": "cerp.methods.qr:Qr",
+        "ud": "cerp.methods.ud:Ud",
+    },
+)
 
 
 def method(name: str, options: Mapping[str, Any] | None = None) -> Method:
     """A method by name, with options of its own, such as ``{"operation": "add"}`` for qr."""
-    if name not in METHODS:
-        raise ConfigError(f"unknown method {name!r}; choose one of {', '.join(METHODS)}")
-    found, known = METHODS[name], METHODS[name].option_names()
-    for option in options or {}:
+    found, given = METHODS[name], options or {}
+    known = found.option_names()
+    for option in given:
         if option not in known:
             listed = ", ".join(sorted(known)) or "none"
             raise ConfigError(f"method {name!r} has no option {option!r}; its options: {listed}")
-    if world_size() > 1 and not found.is_parallel:
-        raise ConfigError(
-            f"method {name!r} cannot share its batches among processes; start it without torchrun"
-        )
-    return found(**(options or {}))
+    found.refuse_processes(name)
+    return found(**given)

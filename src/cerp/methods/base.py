@@ -14,21 +14,22 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from cerp.artifact import ComposedEmbedding
 from cerp.config import Config, RunOptions
 from cerp.data.ids import Int32Array, Int64Array
 from cerp.data.splits import Splits
+from cerp.errors import ConfigError
 from cerp.models import backbones
 from cerp.models.backbones import Backbone
 from cerp.models.embeddings.base import Embedding
 from cerp.models.recommender import Recommender
+from cerp.training.distributed import world_size
 from cerp.training.loop import Checkpointing, StageHooks
+from cerp.training.search_result import Found
 
 CHECKPOINT = "checkpoint.safetensors"
 
@@ -87,13 +88,6 @@ class Context:
         return Checkpointing(folder / CHECKPOINT, stage, self.options.checkpoint_seconds)
 
 
-class Found(NamedTuple):
-    """What a search leaves for one budget."""
-
-    tensors: dict[str, Tensor]
-    facts: dict[str, Any]
-
-
 class Search(NamedTuple):
     """What a search leaves."""
 
@@ -120,6 +114,15 @@ class Method(ABC):
         """The method's own settings."""
         return set(inspect.signature(cls).parameters)
 
+    @classmethod
+    def refuse_processes(cls, name: str) -> None:
+        """Refuse to be shared by several processes, where that gives another result."""
+        if world_size() > 1 and not cls.is_parallel:
+            raise ConfigError(
+                f"method {name!r} cannot share its batches among processes; start it without "
+                "torchrun"
+            )
+
     def search(self, context: Context) -> Search:
         """What to keep for each of the context's limits; nothing, where nothing is searched."""
         return Search({limit: Found({}, {}) for limit in context.limits}, [])
@@ -128,35 +131,10 @@ class Method(ABC):
     def embedding(self, context: Context, limit: int, found: Found) -> Embedding:
         """A fresh embedding of at most ``limit`` values, ready to be trained."""
 
-    def sketch(self, context: Context, limit: int) -> ComposedEmbedding:
-        """An untrained stand-in whose tables have the size of a trained one's."""
-        return self.embedding(context, limit, Found({}, {})).composed()
+    def placeholder(self, context: Context, limit: int) -> Embedding:
+        """An untrained embedding whose tables have the size of a trained one's."""
+        return self.embedding(context, limit, Found({}, {}))
 
     def hooks(self, context: Context, model: Recommender) -> StageHooks:
         """What happens around the steps of training."""
         return StageHooks()
-
-
-def packed(found: dict[int, Found]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Finds by limit, as named tensors and facts."""
-    tensors = {
-        f"{limit}.{name}": tensor
-        for limit, entry in found.items()
-        for name, tensor in entry.tensors.items()
-    }
-    return tensors, {str(limit): entry.facts for limit, entry in found.items()}
-
-
-def unpacked(tensors: dict[str, Tensor], facts: dict[str, Any]) -> dict[int, Found]:
-    """The inverse of `packed`."""
-
-    def of(limit: str) -> Found:
-        prefix = f"{limit}."
-        own = {
-            name.removeprefix(prefix): tensor
-            for name, tensor in tensors.items()
-            if name.startswith(prefix)
-        }
-        return Found(own, facts[limit])
-
-    return {int(limit): of(limit) for limit in facts}

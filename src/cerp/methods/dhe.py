@@ -14,6 +14,7 @@ import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor, nn
 
 from cerp.errors import ConfigError
+from cerp.methods.made_to_fit import MadeToFit
 from cerp.models.embeddings.base import Cost, Embedding
 from cerp.models.layers import BatchNorm, linear
 
@@ -141,7 +142,7 @@ class DeepHashEmbedding(Embedding):
     @property
     def nnz(self) -> int:
         """What the accounting counts: N·K codes, or the network's weights."""
-        return self.codes.numel() if self.accounting == "paper" else self.cost().stored
+        return self.codes.numel() if self.accounting == "paper" else self.cost().stored_count
 
     def cost(self) -> Cost:
         """What the accounting counts, and the network's weights."""
@@ -210,3 +211,11 @@ def _primes() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
             small[2 * divisor :: divisor] = False
             is_prime[-PRIMES_FROM % divisor :: divisor] = False
     return PRIMES_FROM + np.flatnonzero(is_prime)
+
+
+class Dhe(MadeToFit):
+    """A network on hash codes; ``accounting``: paper or honest."""
+
+    embedding_class = DeepHashEmbedding
+    # Each process would normalise by the entities of its own part of the batch.
+    is_parallel = False

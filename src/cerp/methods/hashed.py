@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from cerp.assignment.index import HASH_PRIME, Index
 from cerp.errors import ConfigError
+from cerp.methods.made_to_fit import MadeToFit
 from cerp.models.embeddings.base import Embedding, Stored, StoredTable
 from cerp.models.embeddings.composition import Composition
 
@@ -104,3 +105,9 @@ class HashedEmbedding(Embedding):
     def _load_from_state_dict(self, *arguments: Any) -> None:
         self._composition = None
         super()._load_from_state_dict(*arguments)
+
+
+class Hash(MadeToFit):
+    """A single table whose rows are shared at random."""
+
+    embedding_class = HashedEmbedding

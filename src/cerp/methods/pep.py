@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
 from cerp.assignment.index import Index
+from cerp.choices import Rewind
+from cerp.config import PruneConfig
+from cerp.methods.base import Context
+from cerp.methods.pruned import Pruned
 from cerp.models.embeddings.base import Stored, StoredTable
 from cerp.models.embeddings.prunable import PrunableEmbedding
 
@@ -65,3 +71,21 @@ class PrunableTable(PrunableEmbedding):
     def extra_repr(self) -> str:
         """What ``print`` shows."""
         return f"{self.num_embeddings}, {self.embedding_dim}, {self.state}"
+
+
+class Pep(Pruned):
+    """A full table with learned thresholds, retrained from its first values (ICLR 2021)."""
+
+    def fresh(self, context: Context) -> PrunableTable:
+        """The full table."""
+        return PrunableTable(
+            context.splits.num_entities, context.config.dim, generator=context.generator()
+        )
+
+    def pruning(self, context: Context) -> PruneConfig:
+        """On the task's loss alone."""
+        return replace(context.config.prune, gamma=0.0)
+
+    def rewind(self, context: Context) -> Rewind:
+        """Always the first values."""
+        return "initial"

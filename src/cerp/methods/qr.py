@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from cerp.assignment.index import Combine, Index
 from cerp.errors import ConfigError
+from cerp.methods.made_to_fit import MadeToFit
 from cerp.models.embeddings.base import Embedding, Stored, StoredTable
 from cerp.models.embeddings.positions import checked_positions, places_of, room_for_positions
 
@@ -187,3 +188,10 @@ def _widths(embedding_dim: int, operation: Operation) -> tuple[int, int]:
     if embedding_dim < 2:
         raise ConfigError("QR can concatenate two parts only where vectors have 2 or more entries")
     return -(-embedding_dim // 2), embedding_dim // 2
+
+
+class Qr(MadeToFit):
+    """A row for the quotient and one for the remainder; ``operation``: mult, add or concat."""
+
+    embedding_class = QuotientRemainderEmbedding
+    is_ordered = True

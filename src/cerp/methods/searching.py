@@ -7,9 +7,12 @@ import torch
 from cerp.config import PruneConfig, TrainConfig, default_batch_size
 from cerp.errors import ConfigError
 from cerp.methods.base import Context
+from cerp.models.batch import Batch
 from cerp.models.recommender import Recommender
 from cerp.training.loop import Loop, StageHooks
-from cerp.training.sampling import Batch, Sampler
+from cerp.training.losses import LOSSES
+from cerp.training.objective import Objective
+from cerp.training.sampling import Sampler
 from cerp.training.stages import training_sampler
 
 
@@ -44,7 +47,7 @@ def search_loop(
     hooks: StageHooks,
     optimizers: list[torch.optim.Optimizer],
 ) -> Loop:
-    """Training before what is kept is known: batches, epochs and precision are those of pruning."""
+    """Training before what is kept is known: batches, epochs and steps are those of pruning."""
     config = context.config.prune
     return Loop(
         model,
@@ -53,6 +56,8 @@ def search_loop(
         epochs=config.epochs,
         hooks=hooks,
         label=stage,
+        objective=Objective(LOSSES[context.config.loss]),
+        clip_norm=config.clip_norm,
         precision=config.precision,
         checkpointing=context.checkpointing(stage),
         quiet=context.options.quiet,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from cerp.errors import ConfigError
+from cerp.methods.made_to_fit import MadeToFit
 from cerp.models.embeddings.full import FullEmbedding
 
 
@@ -36,3 +37,9 @@ class UniformEmbedding(FullEmbedding):
                 f"entity the smallest possible budget is {num_embeddings:,}"
             )
         return cls(num_embeddings, width, padding_idx, generator=generator)
+
+
+class Ud(MadeToFit):
+    """A narrow table."""
+
+    embedding_class = UniformEmbedding

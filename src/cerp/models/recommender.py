@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from cerp.models.backbones.base import Backbone, BatchOutput, TorchScorer
+from cerp.models.batch import Batch
 from cerp.models.embeddings.base import Embedding
-from cerp.training.sampling import Batch
 
 
 class Recommender(nn.Module):

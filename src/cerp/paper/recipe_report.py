@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cerp.comparison.tables import Report, Section
-from cerp.evaluation.evaluate import CONVENTIONS
+from cerp.evaluation.metrics import CONVENTIONS
 from cerp.paper.ablation_table import ablation_sections
 from cerp.paper.figures import heatmap, sensitivity
 from cerp.paper.json_rows import percent_of

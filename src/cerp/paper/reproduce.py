@@ -13,8 +13,9 @@ from cerp.comparison.statistics import DRAWS, over_seeds
 from cerp.comparison.worker import JobFolder
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, DataError
-from cerp.evaluation.evaluate import Metrics, paired_bootstrap
 from cerp.evaluation.id_leak import id_leak
+from cerp.evaluation.metrics import Metrics
+from cerp.evaluation.significance import paired_bootstrap
 from cerp.files import make_folder
 from cerp.paper.planning import Planned
 from cerp.paper.recipe import Recipe, Run

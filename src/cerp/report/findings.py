@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cerp.data.splits import Splits
-from cerp.evaluation.evaluate import Difference, paired_bootstrap
+from cerp.evaluation.significance import Difference, paired_bootstrap
 from cerp.report.judging import Judged, Judgements, judge_models
 from cerp.report.runs import Model, Run
 

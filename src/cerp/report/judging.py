@@ -1,8 +1,7 @@
 """Model files judged on the test part: per user, and by the popularity of items.
 
-The figures of a run folder are means. Intervals and recall by popularity need
-the lists themselves, which are made here from the files, by the rules of
-`cerp.evaluation.evaluate.CONVENTIONS`.
+The figures of a run folder are means; intervals and recall by popularity need the
+files.
 """
 
 from __future__ import annotations
@@ -10,16 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
-from cerp.data.ids import Int64Array
-from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.errors import DataError
 from cerp.evaluation.baselines import Popularity
-from cerp.evaluation.evaluate import DEFAULT_MEMORY, Metrics, Scorer, entries_of, user_metrics
-from cerp.evaluation.ranking import exclude, top_k
+from cerp.evaluation.evaluate import Scorer, evaluate
+from cerp.evaluation.metrics import Metrics
+from cerp.evaluation.popularity import popularity_groups
 from cerp.report.runs import Model, Run
 from cerp.runtime import Runtime
 
@@ -74,48 +69,6 @@ def judge_models(runs: Sequence[Run], splits: Splits) -> Judgements:
 
 def judge(scorer: Scorer, splits: Splits) -> Judged:
     """Rank the catalogue for every user of the test part."""
-    truth, seen = splits.test, splits.seen_before("test")
-    users = np.unique(truth.user)
-    group = popularity_groups(splits.train)
-    truth_keys = truth.user.astype(np.int64) * truth.num_items + truth.item
-    sizes = _counts(truth.user, group[truth.item], truth.num_users)[users]
-    hits = np.zeros_like(sizes)
-    per_user = []
-    rows = max(1, DEFAULT_MEMORY // (4 * truth.num_items))
-    for start in range(0, len(users), rows):
-        chunk = users[start : start + rows]
-        scores = exclude(scorer.score_all(chunk), *entries_of(seen, chunk))
-        items, _ = top_k(scores, K)
-        keys = chunk.astype(np.int64)[:, None] * truth.num_items + items
-        is_hit = (items >= 0) & np.isin(keys, truth_keys)
-        row, rank = np.nonzero(is_hit)
-        hits[start : start + rows] = _counts(row, group[items[row, rank]], len(chunk))
-        per_user.append(user_metrics(is_hit, sizes[start : start + rows].sum(axis=1), [K]))
-    joined = {name: np.concatenate([part[name] for part in per_user]) for name in per_user[0]}
-    return Judged(Metrics("test", users, joined, {}, {}, {}), _mean_recalls(hits, sizes))
-
-
-def popularity_groups(train: Interactions) -> Int64Array:
-    """The tenth of the catalogue that each item is in: 0 for those with the most interactions.
-
-    Ties in native order; the tenths differ in size by at most one item.
-    """
-    ranks = np.empty(train.num_items, dtype=np.int64)
-    ranks[np.argsort(-train.item_counts, kind="stable")] = np.arange(train.num_items)
-    return ranks * GROUPS // train.num_items
-
-
-def _counts(rows: npt.NDArray[np.integer], groups: Int64Array, num_rows: int) -> Int64Array:
-    """How often each group occurs in each row."""
-    places = rows.astype(np.int64) * GROUPS + groups
-    return np.bincount(places, minlength=num_rows * GROUPS).reshape(num_rows, GROUPS)
-
-
-def _mean_recalls(hits: Int64Array, sizes: Int64Array) -> list[float | None]:
-    """Mean of hits / truth over the users with truth in a group."""
-    found: list[float | None] = []
-    for own_hits, own_sizes in zip(hits.T, sizes.T, strict=True):
-        judged = own_sizes > 0
-        recalls = own_hits[judged] / own_sizes[judged]
-        found.append(float(recalls.mean()) if judged.any() else None)
-    return found
+    groups = popularity_groups(splits.train, GROUPS)
+    metrics = evaluate(scorer, splits, ks=(K,), groups=groups)
+    return Judged(metrics, metrics.recall_by_group[f"recall@{K}"])

@@ -6,7 +6,7 @@ from importlib.resources import files
 from xml.etree.ElementTree import Element
 
 from cerp._version import __version__
-from cerp.evaluation.evaluate import CONVENTIONS
+from cerp.evaluation.metrics import CONVENTIONS
 from cerp.report.accuracy import accuracy
 from cerp.report.curves import training
 from cerp.report.findings import Findings

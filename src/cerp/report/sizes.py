@@ -5,24 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
-from cerp.artifact.sizes import SECTIONS
+from cerp.artifact.sections import SECTIONS, section_number
 from cerp.report.findings import Findings
 from cerp.report.html import Section, count, element, remark, table
 from cerp.report.runs import Model, ModelFile
 
-COLOUR = {
-    "codebook values": 0,
-    "positions": 1,
-    "scales": 2,
-    "order": 3,
-    "backbone": 5,
-    "graph": 4,
-    "seen": 4,
-    "ids": 6,
-    "titles": 8,
-    "header": 7,
-}
-"""Of each section. A graph and what users have seen are the same interactions: no file has both."""
+COLOURS = 9
+"""Of parts, in the style sheet."""
 
 
 def sizes(found: Findings) -> Section:
@@ -54,16 +43,14 @@ def size_bars(files: dict[Model, ModelFile], full_table: int | None) -> Element:
         whole = [("full table", full_table, "part-whole")]
         bars += _bar("full table in fp32, vectors alone", whole, scale)
     for model, file in files.items():
-        parts = [(name, size, f"part-{COLOUR[name]}") for name, size in file.sections.items()]
+        parts = [(name, size, _colour(name)) for name, size in file.sections.items()]
         bars += _bar(model.label, parts, scale)
     return element("div", *bars)
 
 
 def section_key(files: Sequence[ModelFile]) -> Element:
     """Which colour belongs to which section."""
-    entries = [
-        element("li", element("i", class_=f"part-{COLOUR[name]}"), name) for name in _present(files)
-    ]
+    entries = [element("li", element("i", class_=_colour(name)), name) for name in _present(files)]
     return element("ul", *entries, class_="legend")
 
 
@@ -112,4 +99,10 @@ def _bar(title: str, parts: Sequence[tuple[str, int, str]], scale: int) -> list[
 
 
 def _present(files: Sequence[ModelFile]) -> list[str]:
-    return [name for name in SECTIONS if any(name in file.sections for file in files)]
+    present = {name for file in files for name in file.sections}
+    known = [section.name for section in SECTIONS if section.name in present]
+    return known + sorted(present.difference(known))
+
+
+def _colour(section: str) -> str:
+    return f"part-{section_number(section) % COLOURS}"

@@ -10,7 +10,8 @@ from cerp.artifact import VALUES_CODECS, Encoding, ValuesCodec, decode
 from cerp.data.ids import Id
 from cerp.errors import ConfigError
 from cerp.evaluation.evaluate import evaluate
-from cerp.export.to_arrays import BITS, Graph, SizeLimit, scorer_of
+from cerp.export.size_limit import BITS, SizeLimit
+from cerp.export.to_arrays import Graph, scorer_of
 from cerp.runs.fitted_model import FittedModel
 from cerp.training.stages import score_memory
 

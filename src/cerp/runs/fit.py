@@ -1,96 +1,180 @@
-"""`fit`: from splits to trained models under their budgets.
+"""`fit`: from data to trained models under their budgets.
 
-With a folder, every finished stage of `cerp.runs.pipeline` leaves its file there, so an
-interrupted run goes on with the stage it was in.
+With a folder, every finished stage leaves its product there (`cerp.runs.products`),
+so that an interrupted run goes on with the stage it was in.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import sys
 from pathlib import Path
 from typing import Any
 
+from cerp import presets
 from cerp.config import Config, RunOptions
+from cerp.data.interactions import Interactions
+from cerp.data.readers import read
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, DataError
-from cerp.files import write_json
-from cerp.methods.base import CHECKPOINT
-from cerp.presets import preset
+from cerp.presets import PresetName, with_settings
 from cerp.runs.fitted_model import FittedModel
-from cerp.runs.folder import RESULT, begin, claimed, finished_config, refuse_other
-from cerp.runs.pipeline import Run
+from cerp.runs.folder import RunFolder, refuse_other
+from cerp.runs.pipeline import Pipeline, make_plan
+from cerp.runs.products import Plan
+from cerp.training.devices import chosen_device
 from cerp.training.distributed import rank
 
 
 def fit(
-    splits: Splits,
+    data: Any,
     budget: str | int | None = None,
     *,
-    max_file_size: str | None = None,
     backbone: str | None = None,
     method: str | None = None,
-    seed: int | None = None,
-    device: str = "cpu",
-    output: str | Path | None = None,
+    preset: PresetName = "default",
     config: Config | None = None,
+    device: str = "auto",
+    output: str | Path | None = None,
+    resume: bool = False,
+    verbose: bool = True,
+    **settings: Any,
 ) -> FittedModel:
     """Order ids, prune, retrain, select on validation, and read the test part once.
 
-    ``budget`` is a pruned share (``"99%"``, the default), a count of values, or
-    bytes of the embedding (``"400KB"``); ``max_file_size`` (``"2MB"``) limits the
-    whole model file, alone or beside a budget. ``config`` gives everything that
-    the other arguments leave open; without it, the default preset does (LightGCN, CERP, seed 0).
-    A size alone is the only limit, unless ``config`` has budgets of its own.
-    With ``output``, a folder, the run can be resumed by the same call.
+    Parameters
+    ----------
+    data
+        `Splits`, or anything that `cerp.read` reads (a DataFrame, a path, `Interactions`),
+        which is then split at random by the seed.
+    budget
+        A pruned share (``"99%"``, the default), a count of values, or bytes of the embedding
+        (``"400KB"``).
+    backbone, method
+        By name; LightGCN and CERP by default.
+    preset
+        Where all that is not given comes from: ``default`` or ``paper``.
+    config
+        A whole configuration, in place of a preset; nothing else that decides the result can
+        then be given.
+    device
+        ``auto``, ``cpu``, ``cuda``, or one of several such as ``cuda:1``.
+    output
+        A folder for the run: its products, curves and checkpoints.
+    resume
+        Go on with the run that is in ``output``.
+    verbose
+        Whether to show progress, on standard error.
+    **settings
+        In place of the preset's: ``dim=16``, ``epochs=5``, ``prune_epochs``, ``seed``,
+        ``max_file_size="2MB"`` and the like. They mean what the options of ``cerp train``
+        mean; `cerp.presets.WORDS` lists them.
+
+    Returns
+    -------
+    FittedModel
+        The model, with its figures; `FittedModel.save` writes its file.
+
     """
-    given: dict[str, Any] = {
-        "backbone": backbone,
-        "method": method,
-        "seed": seed,
-        "max_file_size": max_file_size,
-    }
-    if budget is not None:
-        given["budgets"] = (str(budget),)
-    elif max_file_size is not None and (config is None or config.budgets == Config.budgets):
-        given["budgets"] = (max_file_size,)
-    base = config or preset("default", backbone or "lightgcn", method or "cerp")
-    chosen = replace(base, **{name: value for name, value in given.items() if value is not None})
-    if len(chosen.budgets) > 1:
-        raise ConfigError(
-            f"fit gives one model, and the configuration has {len(chosen.budgets)} budgets; give "
-            "one as budget, or call cerp.runs.fit.fit_all for a model of each"
-        )
+    chosen = _configured(budget, backbone, method, preset, config, settings)
     folder = None if output is None else Path(output)
-    options = RunOptions(device=device, folder=folder, resume=True)
+    options = RunOptions(chosen_device(device), folder, resume, quiet=not verbose)
+    splits = _as_splits(data, chosen.seed, verbose=verbose)
     return fit_all(splits, chosen, options)[0]
+
+
+def _configured(
+    budget: str | int | None,
+    backbone: str | None,
+    method: str | None,
+    preset: PresetName,
+    config: Config | None,
+    settings: dict[str, Any],
+) -> Config:
+    if config is None:
+        base = presets.preset(preset, backbone or "lightgcn", method or "cerp")
+        return with_settings(base, () if budget is None else (str(budget),), settings)
+    beside = {"budget": budget, "backbone": backbone, "method": method, **settings}
+    given = [name for name, value in beside.items() if value is not None]
+    if given or preset != "default":
+        raise ConfigError(
+            f"a config says everything, and {', '.join(given) or 'preset'} is given beside "
+            "it; put it into the config (dataclasses.replace), or leave the config out and give "
+            "all settings as arguments, which then change the preset"
+        )
+    if len(config.budgets) > 1:
+        raise ConfigError(
+            f"fit gives one model, and the configuration has {len(config.budgets)} budgets; give "
+            "one, or call cerp.runs.fit.fit_all for a model of each"
+        )
+    return config
+
+
+def _as_splits(data: Any, seed: int, *, verbose: bool) -> Splits:
+    if isinstance(data, Splits):
+        return data
+    splits = (data if isinstance(data, Interactions) else read(data)).split(seed=seed)
+    if verbose:
+        print(  # noqa: T201
+            f"split at random by seed {seed}: {len(splits.train):,} interactions to train, "
+            f"{len(splits.valid):,} to validate, {len(splits.test):,} to test",
+            file=sys.stderr,
+        )
+    return splits
 
 
 def fit_all(splits: Splits, config: Config, options: RunOptions) -> list[FittedModel]:
     """One model per budget of the configuration, in the order given."""
-    folder = options.folder
-    if folder:
-        refuse_other(folder, config, splits, resume=options.resume)
-    run = Run(splits, config, options)
-    if folder is None:
-        return run.models()
-    with claimed(folder):
-        begin(folder, config, splits)
-        is_new = not (folder / RESULT).exists() or run.missing_files()
-        models = run.models()
-        if is_new and rank() == 0:
-            write_json(folder / RESULT, run.result(models))
-            (folder / CHECKPOINT).unlink(missing_ok=True)
+    if options.folder is None:
+        return Pipeline(make_plan(splits, config, options), splits, options).models()
+    folder = RunFolder(options.folder)
+    # What cannot be is refused before there is a folder.
+    new = None if folder.plan() else make_plan(splits, config, options)
+    with folder.claimed():
+        # Read inside the lock: what another process left meanwhile is not taken for one's own.
+        plan = _agreed_plan(folder, new, splits, config, resume=options.resume)
+        pipeline = Pipeline(plan, splits, options)
+        is_new = not folder.is_finished or folder.missing(plan)
+        models = pipeline.models()
+        if is_new:
+            folder.finish(pipeline.result(models))
     return models
 
 
+def _agreed_plan(
+    folder: RunFolder, new: Plan | None, splits: Splits, config: Config, *, resume: bool
+) -> Plan:
+    """The plan in the folder, if it is this run's; else the new one, which then goes there."""
+    there = folder.plan()
+    if there is None:
+        assert new is not None
+        folder.write_plan(new)
+        return new
+    refuse_other(folder.path, there, config, splits.fingerprint)
+    if rank() == 0 and not resume:
+        raise ConfigError(f"{folder.path} holds this run already; give resume=True to go on")
+    return there
+
+
 def load_run(folder: str | Path, splits: Splits, *, device: str = "cpu") -> list[FittedModel]:
-    """The models of a finished run, which must have been trained on these splits."""
-    path = Path(folder)
-    config = finished_config(path, splits)
-    run = Run(splits, config, RunOptions(device=device, folder=path))
-    if missing := run.missing_files():
+    """The models of a finished run, which must have been trained on these splits.
+
+    They are read from what the run stored; nothing is computed again.
+    """
+    there = RunFolder(Path(folder))
+    plan = there.plan()
+    if plan is None or not there.is_finished:
         raise DataError(
-            f"{path} lacks {', '.join(missing)}, which the run wrote when it was finished; "
-            "'cerp train ... --resume' trains again what is missing"
+            f"{folder} holds no finished run; if it was interrupted, train again with resume=True"
         )
-    return run.models()
+    if plan.fingerprint != splits.fingerprint:
+        raise DataError(
+            f"{folder} was trained on other data, or on another split: its fingerprint is "
+            f"{plan.fingerprint[:12]}, that of the data given {splits.fingerprint[:12]}. Name the "
+            "same data, split alike; a split is kept by Splits.save"
+        )
+    if missing := there.missing(plan):
+        raise DataError(
+            f"{folder} lacks {', '.join(missing)}, which the run wrote when it was finished; "
+            "training with resume=True makes again what is missing"
+        )
+    return Pipeline(plan, splits, RunOptions(device=device, folder=there.path)).models()

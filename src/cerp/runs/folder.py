@@ -1,121 +1,290 @@
-"""What a run keeps in its folder: the names of its files, its configuration, its curves."""
+"""A run's folder: one file for each product, a lock, and nothing that is computed.
+
+plan.json, order.safetensors    `Plan`
+searched.safetensors            `Searched`
+trained-<budget>.safetensors    `Trained`
+judged-<budget>.json            `Judged`
+model-<budget>.cerp, shipped-<budget>.json    `Shipped`
+metrics.json                    all figures of the finished run, for eyes and programs
+curves.jsonl                    a row for every epoch of every stage
+checkpoint.safetensors          the stage in progress
+"""
 
 from __future__ import annotations
 
 import json
-import os
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import torch
+from filelock import FileLock, Timeout
+
+from cerp.artifact import Encoding
 from cerp.config import Config, differences
-from cerp.data.splits import Splits
-from cerp.errors import ConfigError, DataError
-from cerp.files import make_folder, write_json, write_text
+from cerp.errors import CheckpointError, ConfigError, DataError
+from cerp.export.size_limit import SizeLimit
+from cerp.files import make_folder, write_bytes, write_json, write_text
+from cerp.methods.base import CHECKPOINT
+from cerp.runs.products import Judged, Plan, Searched, Shipped, Trained
+from cerp.sizing.precision_plan import Candidate
+from cerp.training.checkpoint import read_checkpoint, write_checkpoint
 from cerp.training.distributed import rank
+from cerp.training.search_result import pack, unpack
 
-CONFIG, RESULT, SEARCHED = "config.json", "metrics.json", "searched.safetensors"
+FORMAT = 2
+"""Of run folders. Those of cerp 0.1 had no number."""
+PLAN, ORDER, SEARCHED = "plan.json", "order.safetensors", "searched.safetensors"
+RESULT, CURVES, LOCK = "metrics.json", "curves.jsonl", ".lock"
+FIRST_PLAN = "config.json"
+"""What cerp 0.1 wrote in place of a plan."""
+
+_Product = TypeVar("_Product")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Where a run keeps its products; the first of several processes writes, all may read."""
+
+    path: Path
+
+    # Plan
+
+    def plan(self) -> Plan | None:
+        """What the run in this folder is doing; None where there is no run."""
+        if (self.path / FIRST_PLAN).exists() and not (self.path / PLAN).exists():
+            raise DataError(
+                f"{self.path} holds a run of cerp 0.1, whose folders this version does not read; "
+                "its model files (.cerp) still load. Train again into another folder"
+            )
+        if not (self.path / PLAN).exists():
+            return None
+        values = read_json(self.path / PLAN)
+        if values.get("format") != FORMAT:
+            raise DataError(
+                f"{self.path} holds a run in the format {values.get('format')!r}, and this cerp "
+                f"reads {FORMAT}; use the cerp that trained it, or train again into another folder"
+            )
+        return self._read(PLAN, lambda: self._plan(values))
+
+    def write_plan(self, plan: Plan) -> None:
+        """Say which run the folder holds."""
+        if rank() > 0:
+            return
+        make_folder(self.path)
+        if plan.positions is not None:
+            order = {"positions": torch.from_numpy(plan.positions)}
+            write_checkpoint(self.path / ORDER, order, {})
+        write_json(
+            self.path / PLAN,
+            {
+                "format": FORMAT,
+                **described(plan.config, plan.fingerprint),
+                "is_ordered": plan.positions is not None,
+                "candidates": {
+                    budget: [asdict(one) for one in entries]
+                    for budget, entries in plan.candidates.items()
+                },
+            },
+        )
+
+    def _plan(self, values: dict[str, Any]) -> Plan:
+        positions = None
+        if values["is_ordered"]:
+            positions = read_checkpoint(self.path / ORDER)[0]["positions"].numpy()
+        return Plan(
+            Config.from_dict(values["config"]),
+            values["fingerprint"],
+            {
+                budget: tuple(map(_candidate, entries))
+                for budget, entries in values["candidates"].items()
+            },
+            positions,
+        )
+
+    # Searched
+
+    def searched(self) -> Searched | None:
+        """What the search found, once it is done."""
+        path = self.path / SEARCHED
+        if not path.exists():
+            return None
+        return self._read(SEARCHED, lambda: Searched(unpack(*read_checkpoint(path))))
+
+    def write_searched(self, searched: Searched) -> None:
+        """Keep what was found."""
+        if rank() == 0:
+            write_checkpoint(self.path / SEARCHED, *pack(searched.found))
+
+    # Trained
+
+    def trained(self, budget: str) -> Trained | None:
+        """The weights of a budget's model, once they are there."""
+        path = self.path / f"trained-{budget}.safetensors"
+        if not path.exists():
+            return None
+
+        def read() -> Trained:
+            weights, facts = read_checkpoint(path)
+            return Trained(_candidate(facts.pop("candidate")), weights, **facts)
+
+        return self._read(path.name, read)
+
+    def write_trained(self, budget: str, trained: Trained) -> None:
+        """Keep the weights, and drop what led to them."""
+        if rank() > 0:
+            return
+        facts = {
+            "candidate": asdict(trained.candidate),
+            "best_epoch": trained.best_epoch,
+            "best_valid": trained.best_valid,
+            "seconds": trained.seconds,
+        }
+        write_checkpoint(self.path / f"trained-{budget}.safetensors", trained.weights, facts)
+
+    # Judged
+
+    def judged(self, budget: str) -> Judged | None:
+        """The figures of a budget's model, once they are there."""
+        path = self.path / f"judged-{budget}.json"
+        return self._read(path.name, lambda: Judged(**read_json(path))) if path.exists() else None
+
+    def write_judged(self, budget: str, judged: Judged) -> None:
+        """Keep the means."""
+        if rank() == 0:
+            values = {"metrics": judged.metrics, "seconds": judged.seconds}
+            write_json(self.path / f"judged-{budget}.json", values)
+
+    # Shipped
+
+    def shipped(self, budget: str) -> Shipped | None:
+        """What the file of a budget's model takes, once it is written."""
+        path = self.path / f"shipped-{budget}.json"
+        return self._read(path.name, lambda: Shipped(**read_json(path))) if path.exists() else None
+
+    def write_shipped(self, budget: str, shipped: Shipped, file: bytes | None) -> None:
+        """Write the model file, and what it takes."""
+        if rank() > 0:
+            return
+        if file is not None:
+            write_bytes(self.path / model_file(budget), file)
+        write_json(self.path / f"shipped-{budget}.json", asdict(shipped))
+
+    # A training that is finished while its model is not
+
+    def stage(self, name: str) -> Path:
+        """What a finished training leaves until its model is whole, so that it is not repeated."""
+        return self.path / f".{name}.safetensors"
+
+    def drop_stages(self, names: Iterable[str]) -> None:
+        """Remove what finished trainings left."""
+        if rank() == 0:
+            for name in names:
+                self.stage(name).unlink(missing_ok=True)
+
+    # The whole run
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all is there."""
+        return (self.path / RESULT).is_file()
+
+    def finish(self, result: dict[str, Any]) -> None:
+        """All is there: write the figures, and drop the checkpoint."""
+        if rank() == 0:
+            write_json(self.path / RESULT, result)
+            (self.path / CHECKPOINT).unlink(missing_ok=True)
+
+    def missing(self, plan: Plan) -> list[str]:
+        """What a finished run has in its folder and this one has not."""
+        names = [SEARCHED]
+        for budget in plan.candidates:
+            names += [f"trained-{budget}.safetensors", f"judged-{budget}.json"]
+            names += [f"shipped-{budget}.json"]
+        return [name for name in names if not (self.path / name).exists()]
+
+    def add_curves(self, stage: str, history: Iterable[dict[str, float]]) -> None:
+        """Put the curves of a stage, a row per epoch, in place of older ones."""
+        if rank() > 0:
+            return
+        path = self.path / CURVES
+        kept = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        kept = [line for line in kept if json.loads(line)["stage"] != stage]
+        rows = [json.dumps({"stage": stage, **row}) for row in history]
+        if lines := [*kept, *rows]:
+            write_text(path, "\n".join(lines) + "\n")
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Work in the folder, which only one process may do at a time.
+
+        The lock goes when the process does, however it ends.
+        """
+        if rank() > 0:
+            yield
+            return
+        make_folder(self.path)
+        lock = FileLock(self.path / LOCK, timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise ConfigError(
+                f"another process is at work in {self.path}; wait until it ends, or choose "
+                "another folder"
+            ) from None
+        except (OSError, NotImplementedError):
+            pass  # a file system without locks
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _read(self, name: str, read: Callable[[], _Product]) -> _Product:
+        """A product from its file; an error that names the file where it is not one."""
+        try:
+            return read()
+        except (CheckpointError, DataError):
+            raise
+        except (ConfigError, LookupError, TypeError, ValueError, AttributeError) as error:
+            raise DataError(
+                f"{self.path / name} is not what a run writes ({type(error).__name__}: {error}); "
+                "was it changed? Put it back, or train again into another folder"
+            ) from None
 
 
 def model_file(budget: str) -> str:
-    """The weights of a finished model."""
-    return f"model-{budget}.safetensors"
+    """The name of a model file in its run's folder."""
+    return f"model-{budget}.cerp"
 
 
-def trained_file(stage: str) -> str:
-    """What a finished training leaves until its model is whole, so that it is not done twice."""
-    return f".{stage}.safetensors"
+def described(config: Config, fingerprint: str) -> dict[str, Any]:
+    """What tells one run from another."""
+    return {"config": config.to_dict(), "fingerprint": fingerprint}
 
 
-def refuse_other(folder: Path, config: Config, splits: Splits, *, resume: bool) -> None:
-    """Refuse a folder with another run, and one with this run unless it is to be resumed."""
-    path = folder / CONFIG
-    # The first process may have begun this run before the others come here.
-    if rank() > 0 or not path.exists():
-        return
-    if found := differences(_described(config, splits), _read(path)):
+def refuse_other(folder: Path, there: Plan, config: Config, fingerprint: str) -> None:
+    """Refuse to go on with a plan that is another run's."""
+    asked, found = described(config, fingerprint), described(there.config, there.fingerprint)
+    if unlike := differences(asked, found):
         raise ConfigError(
-            f"{folder} holds another run; it differs in {'; '.join(found)} "
+            f"{folder} holds another run; it differs in {'; '.join(unlike)} "
             "(asked for against there). Choose another folder, or remove it"
         )
-    if not resume:
-        raise ConfigError(f"{folder} holds this run already; pass --resume to go on with it")
 
 
-@contextmanager
-def claimed(folder: Path) -> Iterator[None]:
-    """Work in a folder, which only one process may do at a time.
-
-    The lock goes when the process does, however it ends. Windows has no such locks.
-    """
-    if rank() > 0 or sys.platform == "win32":
-        yield
-        return
-    import fcntl
-
-    make_folder(folder)
-    lock = os.open(folder, os.O_RDONLY)
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object that a run wrote."""
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        raise ConfigError(
-            f"another process is at work in {folder}; wait until it ends, or choose another folder"
-        ) from None
-    except OSError:
-        pass  # a file system without locks
-    try:
-        yield
-    finally:
-        os.close(lock)
-
-
-def begin(folder: Path, config: Config, splits: Splits) -> None:
-    """Say in a folder which run it holds."""
-    if rank() > 0 or (folder / CONFIG).exists():
-        return
-    make_folder(folder)
-    write_json(folder / CONFIG, _described(config, splits))
-
-
-def finished_config(folder: Path, splits: Splits) -> Config:
-    """The configuration of a finished run, which must have been trained on these splits."""
-    if not (folder / RESULT).is_file():
-        raise DataError(
-            f"{folder} holds no finished run (no {RESULT}); "
-            "if it was interrupted, go on with 'cerp train ... --resume'"
-        )
-    there = _read(folder / CONFIG)
-    if there.keys() != {"config", "fingerprint"}:
-        raise DataError(f"{folder / CONFIG} is not what a run writes; was it changed?")
-    if there["fingerprint"] != splits.fingerprint:
-        raise DataError(
-            f"{folder} was trained on other data, or on another split: its fingerprint is "
-            f"{there['fingerprint'][:12]}, that of --data {splits.fingerprint[:12]}. Name the same "
-            "data, split alike; a split is kept by 'cerp data split ... -o FOLDER'"
-        )
-    return Config.from_dict(there["config"])
-
-
-def _described(config: Config, splits: Splits) -> dict[str, Any]:
-    return {"config": config.to_dict(), "fingerprint": splits.fingerprint}
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read ({error})") from None
+    if not isinstance(found, dict):
+        raise DataError(f"{path} is not what a run writes; was it changed?")
     return found
 
 
-def add_curves(folder: Path, stage: str, history: Iterable[dict[str, float]]) -> None:
-    """Put the curves of a stage, a row per epoch, into ``curves.jsonl``, in place of older ones."""
-    path = folder / "curves.jsonl"
-    kept = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    kept = [line for line in kept if json.loads(line)["stage"] != stage]
-    rows = [json.dumps({"stage": stage, **row}) for row in history]
-    if lines := [*kept, *rows]:
-        write_text(path, "\n".join(lines) + "\n")
+def _candidate(values: dict[str, Any]) -> Candidate:
+    encoding, size = Encoding(**values["encoding"]), SizeLimit(**values["size"])
+    return Candidate(int(values["limit"]), encoding, size)

@@ -1,16 +1,15 @@
-"""One run: what its stages share, and how each leaves its file or finds it.
+"""The stages of a run, each of which takes a product and leaves the next.
 
-order ids -> search once for all budgets -> train what each may keep -> select
-on validation -> read the test part once.
+order ids -> plan -> search once for all budgets -> train what each may keep ->
+select on validation -> judge, the test part once -> ship.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
 
 import torch
 
@@ -20,72 +19,63 @@ from cerp.artifact import decode, embedding_bytes, section_bytes
 from cerp.assignment.hashing import Hash
 from cerp.assignment.ordering import order
 from cerp.config import Config, RunOptions
-from cerp.data.ids import Int32Array
-from cerp.data.splits import PARTS, Part, Splits
+from cerp.data.splits import Part, Splits
 from cerp.errors import ConfigError, DataError
-from cerp.evaluation.evaluate import Metrics, evaluate
+from cerp.evaluation.evaluate import DEFAULT_KS, evaluate
 from cerp.evaluation.id_leak import id_leak
-from cerp.export.to_arrays import SizeLimit, as_shipped, ship, within
-from cerp.files import write_bytes
-from cerp.methods import Context, Found
-from cerp.methods.base import packed, unpacked
+from cerp.evaluation.metrics import Metrics, cutoff_of
+from cerp.export.size_limit import SizeLimit, within
+from cerp.export.to_arrays import as_shipped, ship
+from cerp.methods.base import Context, Method
 from cerp.models import backbones
-from cerp.models.embeddings.base import Embedding
 from cerp.models.recommender import Recommender
+from cerp.runs.facts import ModelFacts
 from cerp.runs.fitted_model import FittedModel
-from cerp.runs.folder import SEARCHED, add_curves, model_file, trained_file
-from cerp.sizing.precision_plan import FULL, Candidate, find_candidates
+from cerp.runs.folder import RunFolder
+from cerp.runs.products import Judged, Plan, Searched, Shipped, Trained
+from cerp.sizing.precision_plan import FULL, Candidate, precision_plan
 from cerp.training.checkpoint import read_checkpoint, write_checkpoint
 from cerp.training.distributed import rank
+from cerp.training.losses import LOSSES
+from cerp.training.penalties import PENALTIES
+from cerp.training.search_result import Found
 from cerp.training.stages import StageResult, score_memory, train
 
 
-class _Trained(NamedTuple):
-    """A candidate after training."""
+def make_plan(splits: Splits, config: Config, options: RunOptions) -> Plan:
+    """What to train for each budget; what cannot be is refused here, before anything is written."""
+    method = methods.method(config.method, config.method_options)
+    backbones.check(config.backbone, config.backbone_options)
+    _ = LOSSES[config.loss], PENALTIES[config.prune.penalty]
+    cutoff_of(config.selection_metric)
+    if config.buckets is not None:
+        Hash(config.hashing, splits.num_entities, config.buckets)  # refuses what it cannot hash
+    if not len(splits.valid):
+        raise DataError(
+            "the validation part is empty, so that no epoch can be selected; split with a "
+            "larger share for validation, or keep users with more interactions (k_core=3)"
+        )
+    positions = None
+    if method.is_ordered:
+        positions = order(splits.train, config.ordering, seed=config.seed)
+    context = Context(splits, config, options, (), positions)
+    budgets = (FULL,) if config.method == FULL else config.budgets
+    candidates = {budget: tuple(precision_plan(method, context, budget)) for budget in budgets}
+    return Plan(config, splits.fingerprint, candidates, positions)
 
-    candidate: Candidate
-    recommender: Recommender
-    result: StageResult
-    valid: Metrics
 
+@dataclass(frozen=True, eq=False)
+class Pipeline:
+    """A plan at work: every stage is done once, and read where its product is there."""
 
-class Run:
-    """The stages of one run, and what they share."""
-
-    def __init__(self, splits: Splits, config: Config, options: RunOptions) -> None:
-        """Refuses, if at all, before anything is trained or written."""
-        self.splits, self.config, self.options = splits, config, options
-        self.method = methods.method(config.method, config.method_options)
-        self.folder = options.folder
-        self.budgets = (FULL,) if config.method == "full" else config.budgets
-        backbones.check(config.backbone, config.backbone_options)
-        if config.buckets is not None:
-            Hash(config.hashing, splits.num_entities, config.buckets)  # refuses what it cannot hash
-        if not len(splits.valid):
-            raise DataError(
-                "the validation part is empty, so that no epoch can be selected; split with a "
-                "larger share for validation, or keep users with more interactions (--k-core 3)"
-            )
-        start = Context(splits, config, options, (), self._positions())
-        self.candidates = {
-            budget: find_candidates(self.method, start, budget) for budget in self.budgets
-        }
-        limits = (found.limit for entries in self.candidates.values() for found in entries)
-        self.context = start.with_limits(*limits)
+    plan: Plan
+    splits: Splits
+    options: RunOptions
 
     def models(self) -> list[FittedModel]:
         """One model for each budget, in the order given."""
-        found = self._found(self.context)
-        return [
-            self._model(self.context, budget, candidates, found)
-            for budget, candidates in self.candidates.items()
-        ]
-
-    def missing_files(self) -> list[str]:
-        """What a finished run has in its folder and this one has not."""
-        assert self.folder is not None
-        names = (SEARCHED, *(model_file(budget) for budget in self.budgets))
-        return [name for name in names if not (self.folder / name).exists()]
+        searched = self._searched()
+        return [self._model(budget, searched) for budget in self.plan.candidates]
 
     def result(self, models: list[FittedModel]) -> dict[str, Any]:
         """What ``metrics.json`` holds."""
@@ -97,112 +87,141 @@ class Run:
             "version": __version__,
             "device": _device_name(torch.device(self.options.device)),
             "id_leak": leak,
-            "models": [model.summary() for model in models],
+            "models": [model.facts.to_json() for model in models],
         }
 
-    def _positions(self) -> Int32Array | None:
-        if not self.method.is_ordered:
-            return None
-        return order(self.splits.train, self.config.ordering, seed=self.config.seed)
+    @property
+    def config(self) -> Config:
+        """What is trained."""
+        return self.plan.config
 
-    def _found(self, context: Context) -> dict[int, Found]:
-        """What the search found, from its stage or from the file that it left."""
-        path = self.folder / SEARCHED if self.folder else None
-        if path and path.exists():
-            return unpacked(*read_checkpoint(path))
+    @cached_property
+    def folder(self) -> RunFolder | None:
+        """Where products are kept; None: in memory."""
+        return None if self.options.folder is None else RunFolder(self.options.folder)
+
+    @cached_property
+    def method(self) -> Method:
+        """How the embedding is kept within its budget."""
+        return methods.method(self.config.method, self.config.method_options)
+
+    @cached_property
+    def context(self) -> Context:
+        """What the method may know, on the data that epochs are selected with."""
+        return Context(
+            self.splits, self.config, self.options, self.plan.limits, self.plan.positions
+        )
+
+    @cached_property
+    def final_context(self) -> Context:
+        """The same on the data that models are trained on in the end."""
+        refit = self.config.refit
+        return replace(self.context, splits=self.splits.refit(refit)) if refit else self.context
+
+    # Search
+
+    def _searched(self) -> Searched:
+        if self.folder and (searched := self.folder.searched()):
+            return searched
         started = time.monotonic()
-        search = self.method.search(context)
+        search = self.method.search(self.context)
         seconds = round(time.monotonic() - started, 2)
-        found = {
-            limit: entry._replace(facts={**entry.facts, "seconds": seconds})
-            for limit, entry in search.found.items()
-        }
-        if path and rank() == 0:
-            add_curves(path.parent, self.method.search_stage, search.history)
-            write_checkpoint(path, *packed(found))
-        return found
+        searched = Searched(
+            {
+                limit: found._replace(facts={**found.facts, "seconds": seconds})
+                for limit, found in search.found.items()
+            }
+        )
+        if self.folder:
+            self.folder.add_curves(self.method.search_stage, search.history)
+            self.folder.write_searched(searched)
+        return searched
 
-    def _model(
-        self, context: Context, budget: str, candidates: list[Candidate], found: dict[int, Found]
-    ) -> FittedModel:
-        path = self.folder / model_file(budget) if self.folder else None
-        if path and path.exists():
-            return self._read_model(path, context, budget, candidates, found)
-        started = time.monotonic()
-        trained = self._trained(context, budget, candidates, found)
-        best = max(trained, key=lambda entry: entry.valid.mean["ndcg@10"])
-        recommender, splits = best.recommender, self.splits
-        judged: dict[str, Metrics] = {}
-        if self.config.refit:
-            splits = self.splits.refit(self.config.refit)
-            recommender = self._refitted(context, budget, best, found, splits)
-        else:
-            judged["valid"] = best.valid
-        if len(splits.test):
-            judged["test"] = self._judged(recommender, splits, "test")
+    # One model
+
+    def _model(self, budget: str, searched: Searched) -> FittedModel:
+        trained, valid = self._trained(budget, searched)
+        found = searched.found[trained.candidate.limit]
+        context = self.final_context
+        recommender = _recommender(self.method, context, trained.candidate.limit, found)
+        recommender.load_state_dict(trained.weights)
+        recommender.eval()
+        judged = self._judged(budget, recommender, valid)
         model = FittedModel(
-            budget,
-            best.candidate.limit,
             recommender,
-            splits,
+            context.splits,
             self.config,
-            _facts(recommender.embedding, best, found, time.monotonic() - started),
-            {part: metrics.summary() for part, metrics in judged.items()},
-            best.candidate.encoding,
-            best.candidate.size,
-            judged,
+            _facts(budget, trained, judged, found, recommender, self.config.selection_metric),
+            trained.candidate.encoding,
+            trained.candidate.size,
+            judged.per_user,
         )
-        model.facts |= self._file_facts(model)
-        if path and rank() == 0:
-            write_checkpoint(path, recommender.state_dict(), model.summary())
-            for stage in (*(_stage(budget, entry) for entry in candidates), _refit_stage(budget)):
-                (path.parent / trained_file(stage)).unlink(missing_ok=True)
-        return model
+        return replace(model, facts=_with_file(model.facts, self._shipped(budget, model)))
 
-    def _trained(
-        self, context: Context, budget: str, candidates: list[Candidate], found: dict[int, Found]
-    ) -> list[_Trained]:
+    def _trained(self, budget: str, searched: Searched) -> tuple[Trained, Metrics | None]:
+        """The weights of a budget's model; how it did on validation, where that was looked at."""
+        if self.folder and (trained := self.folder.trained(budget)):
+            return trained, None
+        started = time.monotonic()
+        candidates = self.plan.candidates[budget]
+        tried = self._tried(budget, candidates, searched)
+        best = max(tried, key=lambda one: one.valid.mean[self.config.selection_metric])
+        recommender = best.recommender
+        if self.config.refit:
+            recommender = self._refitted(budget, best, searched)
+        trained = Trained(
+            best.candidate,
+            recommender.state_dict(),
+            best.result.best_epoch,
+            best.result.best_score,
+            round(time.monotonic() - started, 2),
+        )
+        if self.folder:
+            self.folder.write_trained(budget, trained)
+            stages = [_stage(budget, candidate) for candidate in candidates]
+            self.folder.drop_stages([*stages, _refit_stage(budget)])
+        return trained, best.valid
+
+    def _tried(
+        self, budget: str, candidates: tuple[Candidate, ...], searched: Searched
+    ) -> list[_Tried]:
         """Every candidate trained to its best epoch, as its file would have it."""
-        by_limit: dict[int, tuple[Recommender, StageResult]] = {}
-        trained = []
-        for entry in candidates:
-            if entry.limit not in by_limit:
-                stage = _stage(budget, entry)
-                by_limit[entry.limit] = self._train(context, stage, entry.limit, found)
-            recommender, result = by_limit[entry.limit]
-            filed = self._as_filed(recommender, self.splits, entry)
-            judged = self._judged(filed, self.splits, "valid")
-            trained.append(_Trained(entry, filed, result, judged))
-        return trained
+        # Candidates of one limit differ in precision alone: they are one training.
+        trainings: dict[int, tuple[Recommender, StageResult]] = {}
+        tried = []
+        for candidate in candidates:
+            limit, stage = candidate.limit, _stage(budget, candidate)
+            if limit not in trainings:
+                trainings[limit] = self._train(self.context, stage, limit, searched)
+            recommender, result = trainings[limit]
+            filed = self._as_filed(recommender, self.splits, candidate)
+            valid = self._metrics(filed, self.splits, "valid")
+            tried.append(_Tried(candidate, filed, result, valid))
+        return tried
 
-    def _refitted(
-        self,
-        context: Context,
-        budget: str,
-        best: _Trained,
-        found: dict[int, Found],
-        splits: Splits,
-    ) -> Recommender:
+    def _refitted(self, budget: str, best: _Tried, searched: Searched) -> Recommender:
         """The selected candidate, trained once more on more data for as many epochs."""
-        context = replace(context, splits=splits)
         recommender, _ = self._train(
-            context, _refit_stage(budget), best.candidate.limit, found, best.result.best_epoch
+            self.final_context,
+            _refit_stage(budget),
+            best.candidate.limit,
+            searched,
+            best.result.best_epoch,
         )
-        return self._as_filed(recommender, splits, best.candidate)
+        return self._as_filed(recommender, self.final_context.splits, best.candidate)
 
     def _train(
         self,
         context: Context,
         stage: str,
         limit: int,
-        found: dict[int, Found],
+        searched: Searched,
         epochs: int | None = None,
     ) -> tuple[Recommender, StageResult]:
-        embedding = self.method.embedding(context, limit, found[limit])
-        recommender = context.recommender(embedding)
-        path = self.folder / trained_file(stage) if self.folder else None
-        if path and path.exists():
-            tensors, facts = read_checkpoint(path)
+        recommender = _recommender(self.method, context, limit, searched.found[limit])
+        kept = self.folder.stage(stage) if self.folder else None
+        if kept and kept.exists():
+            tensors, facts = read_checkpoint(kept)
             recommender.load_state_dict(tensors)
             return recommender.eval(), StageResult(**facts)
         result = train(
@@ -214,11 +233,13 @@ class Run:
             options=self.options,
             hooks=self.method.hooks(context, recommender),
             epochs=epochs,
+            loss=self.config.loss,
+            selection_metric=self.config.selection_metric,
             checkpointing=context.checkpointing(stage),
         )
-        if path and rank() == 0:
-            add_curves(path.parent, stage, result.history)
-            write_checkpoint(path, recommender.state_dict(), result._asdict())
+        if self.folder and kept and rank() == 0:
+            self.folder.add_curves(stage, result.history)
+            write_checkpoint(kept, recommender.state_dict(), result._asdict())
         return recommender, result
 
     def _as_filed(
@@ -230,59 +251,98 @@ class Run:
         shipped = ship(recommender, splits, self.config.backbone)
         return as_shipped(recommender, decode(within(shipped, candidate.encoding, candidate.size)))
 
-    def _judged(self, recommender: Recommender, splits: Splits, part: Part) -> Metrics:
-        memory = score_memory(recommender.device)
-        return evaluate(recommender.scorer(), splits, on=part, memory=memory)
+    # Judge
 
-    def _file_facts(self, model: FittedModel) -> dict[str, Any]:
-        """The model file's sizes; the file itself, where the run has a folder."""
+    def _metrics(self, recommender: Recommender, splits: Splits, part: Part) -> Metrics:
+        ks = sorted({*DEFAULT_KS, cutoff_of(self.config.selection_metric)})
+        memory = score_memory(recommender.device)
+        return evaluate(recommender.scorer(), splits, on=part, ks=ks, memory=memory)
+
+    def _judged(self, budget: str, recommender: Recommender, valid: Metrics | None) -> Judged:
+        """The figures of a model; validation does not count for one that learned it."""
+        if self.folder and (judged := self.folder.judged(budget)):
+            return judged
+        started = time.monotonic()
+        splits = self.final_context.splits
+        per_user: dict[str, Metrics] = {}
+        if not self.config.refit:
+            per_user["valid"] = valid or self._metrics(recommender, splits, "valid")
+        if len(splits.test):
+            per_user["test"] = self._metrics(recommender, splits, "test")
+        seconds = round(time.monotonic() - started, 2)
+        means = {part: metrics.summary() for part, metrics in per_user.items()}
+        judged = Judged(means, seconds, per_user)
+        if self.folder:
+            self.folder.write_judged(budget, judged)
+        return judged
+
+    # Ship
+
+    def _shipped(self, budget: str, model: FittedModel) -> Shipped:
+        if self.folder and (shipped := self.folder.shipped(budget)):
+            return shipped
+        data: bytes | None = None
         try:
             data = model.file()
+            shipped = Shipped(embedding_bytes(section_bytes(data)), len(data))
         except ConfigError as error:
-            return {"why_no_file": str(error)}
-        if self.folder and rank() == 0:
-            write_bytes(self.folder / f"model-{model.budget}.cerp", data)
-        return {
-            "embedding_bytes": embedding_bytes(section_bytes(data)),
-            "file_bytes": len(data),
-        }
+            shipped = Shipped(why_no_file=str(error))
+        if self.folder:
+            self.folder.write_shipped(budget, shipped, data)
+        return shipped
 
-    def _read_model(
-        self,
-        path: Path,
-        context: Context,
-        budget: str,
-        candidates: list[Candidate],
-        found: dict[int, Found],
-    ) -> FittedModel:
-        """A model that an earlier call has finished."""
-        tensors, summary = read_checkpoint(path)
-        splits = self.splits.refit(self.config.refit) if self.config.refit else self.splits
-        context = replace(context, splits=splits)
-        chosen = next(
-            entry
-            for entry in candidates
-            if (entry.limit, entry.encoding.values) == (summary["limit"], summary["values"])
-        )
-        embedding = self.method.embedding(context, chosen.limit, found[chosen.limit])
-        recommender = context.recommender(embedding)
-        recommender.load_state_dict(tensors)
-        recommender.eval()
-        metrics: dict[str, dict[str, Any]] = {
-            part: summary.pop(part) for part in PARTS if part in summary
-        }
-        facts = {name: value for name, value in summary.items() if name not in ("budget", "limit")}
-        return FittedModel(
-            budget,
-            chosen.limit,
-            recommender,
-            splits,
-            self.config,
-            facts,
-            metrics,
-            chosen.encoding,
-            chosen.size,
-        )
+
+@dataclass(frozen=True, eq=False)
+class _Tried:
+    """A candidate after training."""
+
+    candidate: Candidate
+    recommender: Recommender
+    result: StageResult
+    valid: Metrics
+
+
+def _recommender(method: Method, context: Context, limit: int, found: Found) -> Recommender:
+    return context.recommender(method.embedding(context, limit, found))
+
+
+def _facts(
+    budget: str,
+    trained: Trained,
+    judged: Judged,
+    found: Found,
+    recommender: Recommender,
+    selection_metric: str,
+) -> ModelFacts:
+    embedding = recommender.embedding
+    cost = embedding.cost()
+    search = dict(found.facts)
+    seconds = search.pop("seconds") + trained.seconds + judged.seconds
+    shape = {"buckets": None, "empty_entities": None, "empty_rows": None, **embedding.facts()}
+    return ModelFacts(
+        budget=budget,
+        limit=trained.candidate.limit,
+        nnz=embedding.nnz,
+        paper_count=cost.paper_count,
+        stored_count=cost.stored_count,
+        **shape,
+        best_epoch=trained.best_epoch,
+        best_valid=trained.best_valid,
+        selection_metric=selection_metric,
+        seconds=round(seconds, 2),
+        search=search or None,
+        values=trained.candidate.encoding.values,
+        metrics=judged.metrics,
+    )
+
+
+def _with_file(facts: ModelFacts, shipped: Shipped) -> ModelFacts:
+    return replace(
+        facts,
+        embedding_bytes=shipped.embedding_bytes,
+        file_bytes=shipped.file_bytes,
+        why_no_file=shipped.why_no_file,
+    )
 
 
 def _stage(budget: str, candidate: Candidate) -> str:
@@ -300,25 +360,6 @@ def _refit_stage(budget: str) -> str:
 def _leak_of(splits: Splits) -> dict[str, Any]:
     """Kept, because runs of one process mostly have the same data: Gowalla takes 20 seconds."""
     return id_leak(splits).summary()
-
-
-def _facts(
-    embedding: Embedding, best: _Trained, found: dict[int, Found], seconds: float
-) -> dict[str, Any]:
-    cost = embedding.cost()
-    search = dict(found[best.candidate.limit].facts)
-    search_seconds = search.pop("seconds", 0.0)  # earlier versions did not measure it
-    return {
-        "nnz": embedding.nnz,
-        "paper_count": cost.paper,
-        "stored_count": cost.stored,
-        **embedding.facts(),
-        "best_epoch": best.result.best_epoch,
-        "best_valid_ndcg@10": best.result.best_score,
-        "seconds": round(search_seconds + seconds, 2),
-        "search": search or None,
-        "values": best.candidate.encoding.values,
-    }
 
 
 def _device_name(device: torch.device) -> str:

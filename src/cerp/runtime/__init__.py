@@ -24,12 +24,30 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from cerp.artifact import read
+from cerp.artifact import read_whole
 from cerp.runtime.recommending import Recommendation, Runtime
 
 __all__ = ["Recommendation", "Runtime", "load"]
 
 
 def load(path: str | os.PathLike[str]) -> Runtime:
-    """Read a ``.cerp`` file and make it ready to recommend; a later change of it has no effect."""
-    return Runtime(read(Path(path)))
+    """Read a model file and make it ready to recommend.
+
+    Parameters
+    ----------
+    path
+        A ``.cerp`` file. It is read once, as a whole: what becomes of it later has no effect.
+
+    Returns
+    -------
+    Runtime
+        The model, with its vectors composed and, where it needs that, propagated.
+
+    Raises
+    ------
+    DataError
+        The file cannot be read, or is no usable model file (`FileFormatError`).
+
+    """
+    data, model = read_whole(Path(path))
+    return Runtime(model, file_bytes=len(data))

@@ -63,8 +63,8 @@ def refuse_unknown(found: FoundUsers, path: Path, ids: Ids) -> None:
     kind = "integers" if ids.are_integers else "strings"
     raise DataError(
         f"{path}, {place}: unknown user {user!r}{count}; only users of the training data are "
-        f"known, and their ids are {kind}. Leave unknown users out with --skip-unknown, or "
-        "recommend to someone new with --liked"
+        f"known, and their ids are {kind}. Leave unknown users out (skip_unknown=True), or "
+        "recommend to someone new from the items they like"
     )
 
 

@@ -13,11 +13,11 @@ from cerp.data.ids import Id, Ids, Int32Array, Int64Array
 from cerp.errors import ConfigError
 from cerp.runtime.folding import FoldIn
 from cerp.runtime.scoring import (
-    DotScorer,
+    DotHead,
     Excluded,
     Queries,
-    Scorer,
-    TowerScorer,
+    ScoringHead,
+    TowerHead,
     best_of,
     blocks,
 )
@@ -43,15 +43,36 @@ class Runtime:
 
     Nothing changes after construction but what is computed once on first use,
     so threads may share one.
+
+    Parameters
+    ----------
+    model
+        What a model file holds; `cerp.load` reads one.
+    file_bytes
+        The size of that file, where it is known.
+
     """
 
-    def __init__(self, model: ShippedModel) -> None:
-        self.model = model
+    def __init__(self, model: ShippedModel, *, file_bytes: int | None = None) -> None:
+        self.model, self.file_bytes = model, file_bytes
         self.vectors = vectors_of(model)
-        self._products = DotScorer(self.vectors.items)
-        self._scorer: Scorer = self._products
-        if model.backbone == "mlp":
-            self._scorer = TowerScorer(self.vectors.items, model.weights)
+        self._products = DotHead(self.vectors.items)
+        self._head: ScoringHead = self._products
+        if model.head == "tower":
+            self._head = TowerHead(self.vectors.items, model.weights)
+
+    def __repr__(self) -> str:
+        """Who is in it, how it scores, what it takes, and how good it was."""
+        size = None if self.file_bytes is None else f"{self.file_bytes:,} bytes"
+        precision = None if self.model.precision is None else f"values in {self.model.precision}"
+        ndcg = self.test_ndcg
+        lines = [
+            f"Runtime: {len(self.users):,} users x {len(self.items):,} items",
+            f"  scores: {self.scoring}, {self.model.embedding.dim} numbers a vector",
+            f"  file: {', '.join(filter(None, (size, precision)))}" if size or precision else None,
+            None if ndcg is None else f"  test NDCG@10: {ndcg:.4f}",
+        ]
+        return "\n".join(line for line in lines if line is not None)
 
     @property
     def users(self) -> Ids:
@@ -75,9 +96,30 @@ class Runtime:
         return found if isinstance(found, str) else None
 
     @property
+    def test_ndcg(self) -> float | None:
+        """NDCG@10 on the test part when it was trained, where the file says it."""
+        found: object = self.model.facts
+        for key in ("metrics", "test", "ndcg@10"):
+            found = found.get(key) if isinstance(found, dict) else None
+        return float(found) if isinstance(found, int | float) else None
+
+    @property
+    def scoring(self) -> str:
+        """How vectors become a score, in words."""
+        head = "dot product" if self.model.head == "dot" else "tower (MLP)"
+        layers = self.model.layers
+        passes = "1 layer" if layers == 1 else f"{layers} layers"
+        return f"{head} after {passes} of propagation" if layers else head
+
+    @property
+    def takes_liked_items(self) -> bool:
+        """Whether `recommend_for` can do without a known user: where scores are dot products."""
+        return self.model.head == "dot"
+
+    @property
     def multiplications(self) -> int:
         """What one list takes at most: products of the numbers of vectors and weights."""
-        return self._scorer.multiplications
+        return self._head.multiplications
 
     def recommend(
         self,
@@ -88,22 +130,33 @@ class Runtime:
         exclude: Iterable[Id] = (),
         candidates: Iterable[Id] | None = None,
     ) -> list[Recommendation]:
-        """The k best items for a user, best first; equal scores in native item order.
+        """The k best items for a user.
 
-        Args:
-            user: Original id.
-            k: How many; fewer come back when fewer are left.
-            exclude_seen: Leave out what the user has in training. The file must say what
-                that is: those of LightGCN with its graph do, others if exported so.
-            exclude: More items to leave out.
-            candidates: Choose from these items only.
+        Parameters
+        ----------
+        user
+            Original id.
+        k
+            How many; fewer come back when fewer are left.
+        exclude_seen
+            Leave out what the user has in training. The file must say what that is:
+            those with a graph do, others if exported so.
+        exclude
+            More items to leave out.
+        candidates
+            Choose from these items only.
+
+        Returns
+        -------
+        list of Recommendation
+            Best first; equal scores in native item order.
 
         """
-        return self.recommend_batch(
+        return self.recommend_many(
             [user], k, exclude_seen=exclude_seen, exclude=exclude, candidates=candidates
         )[0]
 
-    def recommend_batch(
+    def recommend_many(
         self,
         users: Iterable[Id],
         k: int = 10,
@@ -112,7 +165,21 @@ class Runtime:
         exclude: Iterable[Id] = (),
         candidates: Iterable[Id] | None = None,
     ) -> list[list[Recommendation]]:
-        """What `recommend` gives for each of several users, in less time."""
+        """What `recommend` gives for each of several users, in less time.
+
+        Parameters
+        ----------
+        users
+            Original ids.
+        k, exclude_seen, exclude, candidates
+            As in `recommend`, the same for all users.
+
+        Returns
+        -------
+        list of list of Recommendation
+            One list for each user, in the order given.
+
+        """
         codes = self.users.encode(users, what="user")
         wanted = self._wanted(k, exclude, candidates)
         found: list[list[Recommendation]] = []
@@ -132,13 +199,28 @@ class Runtime:
     ) -> list[Recommendation]:
         """The k best items for someone who was not there in training, from items they like.
 
-        `cerp.runtime.folding` says how. ``exclude_seen`` leaves out the liked items.
+        `cerp.runtime.folding` has the equation. Models that score by a tower cannot do it.
+
+        Parameters
+        ----------
+        liked
+            Original ids of items, at least one.
+        k, exclude, candidates
+            As in `recommend`.
+        exclude_seen
+            Leave out the liked items.
+
+        Returns
+        -------
+        list of Recommendation
+            Best first.
+
         """
-        if self.model.backbone == "mlp":
+        if not self.takes_liked_items:
             raise ConfigError(
-                "a model with the backbone 'mlp' cannot recommend from liked "
-                "items: items and users meet in its tower only, so liked items say nothing about "
-                "a user's vector. Train 'lightgcn' or 'mf' for that"
+                "a model that scores by a tower (an MLP) cannot recommend from liked items: items "
+                "and users meet in the tower only, so liked items say nothing about a user's "
+                "vector. Train 'lightgcn' or 'mf' for that"
             )
         codes = np.unique(self.items.encode(liked, what="item"))
         if not codes.size:
@@ -150,23 +232,72 @@ class Runtime:
     def similar_items(self, item: Id, k: int = 10) -> list[Recommendation]:
         """The k items most like one: ``cos(v_i, v_j)`` of the vectors that the model ranks with.
 
-        For the MLP, which ranks by no vectors, of those that it is fed with.
+        For a tower, which ranks by no vectors, of those that it is fed with.
+
+        Parameters
+        ----------
+        item
+            Original id.
+        k
+            How many; the item itself is left out.
+
+        Returns
+        -------
+        list of Recommendation
+            Most alike first; the scores are cosines.
+
         """
         code = int(self.items.encode([item], what="item")[0])
         return self._named(self._products.similar(code, _checked(k)))[0]
 
     def score(self, user: Id, items: Iterable[Id]) -> FloatArray:
-        """Scores of some items for a user, in the order given."""
+        """Scores of some items for a user.
+
+        Parameters
+        ----------
+        user, items
+            Original ids.
+
+        Returns
+        -------
+        array of float32, (number of items,)
+            In the order given.
+
+        """
         queries = self._queries(self.users.encode([user], what="user"))
         codes = self.items.encode(items, what="item")
-        return self._scorer.scores(queries, codes).reshape(-1)
+        return self._head.scores(queries, codes).reshape(-1)
 
     def score_all(self, users: Int32Array) -> FloatArray:
-        """Scores of every item for users by code, so that `cerp.evaluate` can judge a file."""
-        return self._scorer.scores(self._queries(users), slice(None))
+        """Scores of every item, so that ``cerp.evaluate(runtime, splits)`` can judge a file.
+
+        Parameters
+        ----------
+        users
+            Codes: places in `users`, from 0.
+
+        Returns
+        -------
+        array of float32, (len(users), number of items)
+            Items in the order of `items`.
+
+        """
+        return self._head.scores(self._queries(users), slice(None))
 
     def seen(self, user: Id) -> list[Id]:
-        """What a user has in training, in native item order."""
+        """What a user has in training.
+
+        Parameters
+        ----------
+        user
+            Original id.
+
+        Returns
+        -------
+        list of ids
+            In native item order.
+
+        """
         return self.items.decode(self._seen(self.users.encode([user], what="user"))[1])
 
     @cached_property
@@ -175,14 +306,14 @@ class Runtime:
         return FoldIn(self.vectors.users(everyone), self.vectors.items)
 
     def _queries(self, users: Int32Array) -> Queries:
-        return self._scorer.queries(self.vectors.users(users))
+        return self._head.queries(self.vectors.users(users))
 
     def _seen(self, users: Int32Array) -> Places:
         """The items of some users: (position of the user among those given, item)."""
         if self.model.seen is None:
             raise ConfigError(
-                "this model does not say what users have seen; pass exclude_seen=False "
-                "(--include-seen), or export it with the seen items"
+                "this model does not say what users have seen; pass exclude_seen=False, or export "
+                "it with the seen items"
             )
         starts = self.model.seen.offsets[users].tolist()
         ends = self.model.seen.offsets[users + 1].tolist()
@@ -203,12 +334,12 @@ class Runtime:
         rows, items = seen or NOWHERE
         if wanted.candidates is None:
             excluded = Excluded(rows, items, wanted.excluded)
-            return self._named(self._scorer.best(queries, wanted.k, excluded))
+            return self._named(self._head.best(queries, wanted.k, excluded))
         if not wanted.candidates.size:
             return [[] for _ in queries]
         columns = np.searchsorted(wanted.candidates, items)
         known = wanted.candidates.take(columns, mode="clip") == items
-        scores = self._scorer.scores(queries, wanted.candidates)
+        scores = self._head.scores(queries, wanted.candidates)
         found = best_of(scores, wanted.k, Excluded(rows[known], columns[known], NOTHING))
         return self._named(found._replace(columns=wanted.candidates[found.columns]))
 

@@ -1,4 +1,4 @@
-"""Scores of users and items from what a file holds: one class for each kind of backbone.
+"""Scores of users and items from what a file holds: one class for each head.
 
 A user is asked about by a *query*, a row of numbers made of their vector.
 Scores are exact, as `cerp.runtime` defines it: float64, rounded to float32 once.
@@ -54,8 +54,8 @@ class Excluded(NamedTuple):
         scores[:, self.everywhere] = -np.inf
 
 
-class Scorer(Protocol):
-    """What the runtime asks of a backbone."""
+class ScoringHead(Protocol):
+    """What the runtime asks of a head."""
 
     multiplications: int
     """For the scores of all items for one query."""
@@ -70,7 +70,7 @@ class Scorer(Protocol):
         """The k best of all items for each query."""
 
 
-class DotScorer:
+class DotHead:
     """``score(u, i) = ⟨v_u, v_i⟩``"""
 
     def __init__(self, items: FloatArray) -> None:
@@ -175,7 +175,7 @@ class DotScorer:
         return ranked(rows, columns, exact.astype(np.float32), 1, k)
 
 
-class TowerScorer:
+class TowerHead:
     """``score(u, i) = w·relu(W₃ relu(W₂ relu(W_u e_u + b₁ + W_i e_i) + b₂) + b₃) + b``
 
     ``W_i e_i`` is computed once for every item, ``W_u e_u + b₁`` once for every query.

@@ -14,7 +14,7 @@ from cerp.runtime.propagation import propagate
 
 
 class Vectors(NamedTuple):
-    """Of users and items, by code; for the MLP those that it is fed with."""
+    """Of users and items, by code; for a tower those that it is fed with."""
 
     users: Callable[[Int32Array], FloatArray]
     """Of some users. Composed when they are asked for, where that is cheap."""
@@ -32,13 +32,13 @@ def vectors_of(model: ShippedModel) -> Vectors:
     def composed(first: int, last: int) -> FloatArray:
         return _composed(model, embedding, np.arange(first, last, dtype=np.int32))
 
-    if model.backbone != "lightgcn":
+    if not model.layers:
         return Vectors(
             lambda users: _composed(model, embedding, users), composed(num_users, num_entities)
         )
     if model.seen is None:
         raise DataError(
-            "a LightGCN model needs its graph or its propagated tables, and this one has "
+            "a model with propagation needs its graph or its propagated tables, and this one has "
             "neither; export it again"
         )
     table = propagate(composed(0, num_entities), model.seen, model.layers)

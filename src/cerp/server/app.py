@@ -18,14 +18,14 @@ from cerp.server.assets import Document, page_router
 from cerp.server.card import model_card
 from cerp.server.endpoints import Served, router
 from cerp.server.guards import AddSecurityHeaders, AnswerHead, LimitBody
-from cerp.server.metrics import CountRequests, Metrics
+from cerp.server.metrics import CountRequests, RequestFigures
 from cerp.server.schemas import MAX_BODY_BYTES, Problem
-from cerp.server.search import Search
+from cerp.server.search import IdSearch
 
 
 def create_app(runtime: Runtime, file: bytes, name: str = "model.cerp") -> FastAPI:
     """The app of one model, which was read from the bytes ``file`` and is shown as ``name``."""
-    measured = Metrics(len(file))
+    measured = RequestFigures(len(file))
     app = FastAPI(
         title="cerp",
         version=__version__,
@@ -51,8 +51,8 @@ def create_app(runtime: Runtime, file: bytes, name: str = "model.cerp") -> FastA
         file=Document(file, "application/octet-stream"),
         card=model_card(runtime, file, name),
         metrics=measured,
-        users=Search(runtime.users),
-        items=Search(runtime.items, runtime.titles),
+        users=IdSearch(runtime.users),
+        items=IdSearch(runtime.items, runtime.titles),
         titles=dict(zip(runtime.items.values.tolist(), runtime.titles or (), strict=False)),
     )
     app.include_router(router)

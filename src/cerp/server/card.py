@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cerp.artifact import section_bytes
+from cerp.artifact import backbone_name, section_bytes
 from cerp.runtime import Runtime
 from cerp.server.schemas import ModelCard
 
@@ -16,12 +16,12 @@ def model_card(runtime: Runtime, file: bytes, name: str) -> ModelCard:
     return ModelCard(
         name=name,
         facts=model.facts,
-        backbone=model.backbone,
+        backbone=backbone_name(model),
         users=len(model.users),
         items=len(model.items),
         dim=dim,
         has_history=model.seen is not None,
-        takes_liked_items=model.backbone != "mlp",
+        takes_liked_items=runtime.takes_liked_items,
         total_bytes=len(file),
         sections=section_bytes(file),
         full_table_bytes=(len(model.users) + len(model.items)) * dim * FLOAT32_BYTES,

@@ -18,11 +18,10 @@ from fastapi.concurrency import run_in_threadpool
 from cerp.data.ids import Id, Ids
 from cerp.runtime import Recommendation, Runtime
 from cerp.server.assets import Document
-from cerp.server.metrics import Metrics
+from cerp.server.metrics import RequestFigures
 from cerp.server.schemas import (
     MAX_FOUND,
     MAX_K,
-    Found,
     Health,
     History,
     IdQuery,
@@ -37,9 +36,10 @@ from cerp.server.schemas import (
     ScoreRequest,
     ScoreResponse,
     SearchQuery,
+    SearchResponse,
     SimilarResponse,
 )
-from cerp.server.search import Search
+from cerp.server.search import IdSearch
 
 QUICK = 2**23
 """Multiplications for a list, up to which it is made on the event loop: a few milliseconds."""
@@ -53,9 +53,9 @@ class Served:
     runtime: Runtime
     file: Document
     card: ModelCard
-    metrics: Metrics
-    users: Search
-    items: Search
+    metrics: RequestFigures
+    users: IdSearch
+    items: IdSearch
     titles: Mapping[Id, str]
 
     async def answer(self, make: Callable[[], Answer]) -> Answer:
@@ -107,7 +107,7 @@ def recommend_many(served: Given, asked: RecommendRequest) -> Response:
 def _of_users(served: Served, asked: RecommendRequest) -> list[Recommendations]:
     runtime = served.runtime
     users = as_ids(runtime.users, asked.users or ())
-    lists = runtime.recommend_batch(
+    lists = runtime.recommend_many(
         users,
         asked.k,
         exclude_seen=asked.exclude_seen,
@@ -165,17 +165,17 @@ def history(served: Given, user: IdQuery) -> History:
 
 
 @router.get("/users")
-def users(served: Given, query: SearchQuery = "") -> Found:
+def users(served: Given, query: SearchQuery = "") -> SearchResponse:
     """Users whose id starts with the query."""
     codes = served.users.find(query, MAX_FOUND)
-    return Found(found=[Named(id=user) for user in served.runtime.users.decode(codes)])
+    return SearchResponse(found=[Named(id=user) for user in served.runtime.users.decode(codes)])
 
 
 @router.get("/items")
-def items(served: Given, query: SearchQuery = "") -> Found:
+def items(served: Given, query: SearchQuery = "") -> SearchResponse:
     """Items whose id starts with the query or whose title contains it."""
     codes = served.items.find(query, MAX_FOUND)
-    return Found(found=[served.named(item) for item in served.runtime.items.decode(codes)])
+    return SearchResponse(found=[served.named(item) for item in served.runtime.items.decode(codes)])
 
 
 @router.get("/model")

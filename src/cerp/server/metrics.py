@@ -11,7 +11,7 @@ BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 """Seconds; a recommendation takes about one millisecond."""
 
 
-class Metrics:
+class RequestFigures:
     """The figures of one app, in a registry of its own."""
 
     def __init__(self, model_bytes: int) -> None:
@@ -39,13 +39,13 @@ class Metrics:
 
 
 class CountRequests:
-    """ASGI middleware that fills `Metrics`.
+    """ASGI middleware that fills `RequestFigures`.
 
     Endpoints are labelled by their route and unknown paths by one common
     label, so that clients cannot make the number of series grow.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: RequestFigures) -> None:
         self.app, self.metrics = app, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

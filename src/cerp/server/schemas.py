@@ -112,7 +112,7 @@ class History(BaseModel):
     items: list[Named]
 
 
-class Found(BaseModel):
+class SearchResponse(BaseModel):
     """What a search found."""
 
     found: list[Named]

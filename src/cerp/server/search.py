@@ -8,7 +8,7 @@ from itertools import islice
 from cerp.data.ids import Ids
 
 
-class Search:
+class IdSearch:
     """Ids that start with a text, and titles that contain it, in whatever case.
 
     First the id or title that is the text, then those that start with it, then

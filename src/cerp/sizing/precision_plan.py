@@ -7,16 +7,18 @@ then fit, all are trained, and validation decides.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from cerp.artifact import Encoding, ValuesCodec
 from cerp.budget import Budget, parse_size
 from cerp.config import Config
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
-from cerp.export.to_arrays import SizeLimit, bytes_beside_embedding
-from cerp.methods import Context, Method
-from cerp.sizing.size_search import StandIns
+from cerp.export.size_limit import SizeLimit
+from cerp.export.to_arrays import composed
+from cerp.methods.base import Context, Method
+from cerp.sizing.file_overhead import bytes_beside_embedding
+from cerp.sizing.size_search import SizeSearch
 
 FULL = "full"
 """The budget of a model that is not compressed."""
@@ -24,7 +26,8 @@ PRECISIONS: tuple[ValuesCodec, ...] = ("fp16", "int8", "int4")
 """What is tried under a limit on bytes; fp32 would halve the number of values for nothing."""
 
 
-class Candidate(NamedTuple):
+@dataclass(frozen=True)
+class Candidate:
     """One way to meet a budget."""
 
     limit: int
@@ -41,7 +44,7 @@ def value_limit(splits: Splits, config: Config, budget: str) -> int | None:
     return None if parsed.kept is None else parsed.limit(splits.num_entities, config.dim)
 
 
-def find_candidates(method: Method, context: Context, budget: str) -> list[Candidate]:
+def precision_plan(method: Method, context: Context, budget: str) -> list[Candidate]:
     """What to train for a budget, each with the values that it has room for."""
     config = context.config
     limit = value_limit(context.splits, config, budget)
@@ -52,17 +55,18 @@ def find_candidates(method: Method, context: Context, budget: str) -> list[Candi
     if size == SizeLimit():
         assert limit is not None
         if config.value_precision is not None:
-            method.sketch(context.with_limits(limit), limit)  # refused now, not after training
+            # Refused now, not after training.
+            composed(method.placeholder(context.with_limits(limit), limit))
         return [Candidate(limit, _encoding(config, config.value_precision or "fp32"), size)]
     most = context.splits.num_entities * config.dim if limit is None else limit
-    stand_ins = StandIns(method, context)
-    rooms = _rooms(method, context, size, stand_ins)
+    search = SizeSearch(method, context)
+    rooms = _rooms(method, context, size, search)
     limits = [0] * len(rooms)
     for _ in range(2):  # the largest limit decides on the buckets, and those on all limits
         limits = [
             min(
                 most,
-                stand_ins.largest_limit(room, encoding.values, loosest=max(limits), near=limit),
+                search.largest_limit(room, encoding.values, loosest=max(limits), near=limit),
             )
             for limit, (encoding, room) in zip(limits, rooms, strict=True)
         ]
@@ -75,14 +79,14 @@ def _encoding(config: Config, values: ValuesCodec) -> Encoding:
     if config.backbone == "lightgcn" and not config.store_seen:
         raise ConfigError(
             "a LightGCN file holds the training graph, which is what users have seen; leave out "
-            "--no-seen, and write propagated tables afterwards: "
-            "cerp export RUN --graph tables --no-seen"
+            "seen=False, and export propagated tables without it afterwards: graph=tables "
+            "seen=False"
         )
     return Encoding(values, seen=config.store_seen)
 
 
 def _rooms(
-    method: Method, context: Context, size: SizeLimit, stand_ins: StandIns
+    method: Method, context: Context, size: SizeLimit, search: SizeSearch
 ) -> list[tuple[Encoding, int]]:
     """The bytes that the embedding may take, for each precision in which there is room for one."""
     found, smallest_files = [], []
@@ -91,10 +95,10 @@ def _rooms(
     encodings = [_encoding(config, values) for values in precisions]
     besides = [0] * len(encodings)
     if size.file:
-        typical = max(context.splits.num_entities * config.dim // 10, stand_ins.smallest)
+        typical = max(context.splits.num_entities * config.dim // 10, search.smallest)
         besides = bytes_beside_embedding(method, context, typical, encodings)
     for encoding, beside in zip(encodings, besides, strict=True):
-        smallest = stand_ins.bytes_at(stand_ins.smallest, encoding.values)
+        smallest = search.bytes_at(search.smallest, encoding.values)
         room = min(
             limit
             for limit in (size.embedding, size.file and size.file - beside)

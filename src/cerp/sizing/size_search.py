@@ -1,7 +1,7 @@
 """How many values a number of bytes has room for, found out before anything is trained.
 
-A stand-in is an untrained embedding whose tables have the size of a trained
-one's (`Method.sketch`). For a large table it takes a second to build, so few
+A placeholder is an untrained embedding whose tables have the size of a trained
+one's (`Method.placeholder`). For a large table it takes a second to build, so few
 are built: each is measured once, for all precisions, and those measured say
 where to look next.
 """
@@ -14,16 +14,17 @@ from itertools import count
 from cerp.artifact import VALUES_CODECS, ValuesCodec, order_bytes, table_bytes
 from cerp.budget import SMALLEST_LIMIT
 from cerp.errors import ConfigError
-from cerp.export.to_arrays import BITS, stored_mask
-from cerp.methods import Context, Method
+from cerp.export.size_limit import BITS, stored_mask
+from cerp.export.to_arrays import composed
+from cerp.methods.base import Context, Method
 
 CLOSE_ENOUGH = 0.002
-"""How near to the largest possible number of values `StandIns.largest_limit` comes."""
+"""How near to the largest possible number of values `SizeSearch.largest_limit` comes."""
 GUESSES = 6
 """Guesses along a line before bisection takes over: sizes may go up in steps."""
 
 
-class StandIns:
+class SizeSearch:
     """The bytes that the tables of a method, with the order of ids, take at each limit.
 
     ``loosest`` is the largest limit of a run, on which the size of the tables
@@ -80,7 +81,7 @@ class StandIns:
         }
 
     def _smallest(self) -> int:
-        """By doubling, then by bisection: a stand-in of the full table is seldom needed."""
+        """By doubling, then by bisection: a placeholder of the full table is seldom needed."""
         low, high = SMALLEST_LIMIT - 1, SMALLEST_LIMIT
         while (refusal := self._refusal(high)) is not None:
             if high == self._full:  # a method that cannot be shipped says so here
@@ -100,8 +101,11 @@ class StandIns:
 
     def _measure(self, limit: int, loosest: int) -> dict[ValuesCodec, int]:
         context = self._context
-        sketch = self._method.sketch(context.with_limits(loosest), limit)
-        tables = [table_bytes(stored_mask(table), is_random=True) for table in sketch.tables]
+        placeholder = self._method.placeholder(context.with_limits(loosest), limit)
+        tables = [
+            table_bytes(stored_mask(table), is_random=True)
+            for table in composed(placeholder).tables
+        ]
         order = 0 if context.positions is None else order_bytes(context.splits.num_entities)
         return {values: order + sum(taken[values] for taken in tables) for values in VALUES_CODECS}
 

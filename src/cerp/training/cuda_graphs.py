@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from cerp.training.sampling import Batch
+from cerp.models.batch import Batch
 
 PLAIN_CALLS = 3
 """Calls before the recording: libraries load their kernels, and optimizers make their state."""

@@ -14,7 +14,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,9 @@ from torch import Tensor
 
 from cerp.choices import ComputePrecision
 from cerp.errors import TrainingError
+from cerp.models.batch import Batch
 from cerp.models.recommender import Recommender
+from cerp.naming import prefixed, under
 from cerp.progress import progress
 from cerp.training.checkpoint import (
     pack_optimizer,
@@ -36,28 +38,11 @@ from cerp.training.checkpoint import (
 )
 from cerp.training.cuda_graphs import CapturedStep
 from cerp.training.distributed import from_first, rank, world_size
-from cerp.training.losses import bpr
-from cerp.training.malloc import freed_memory_kept
-from cerp.training.sampling import Batch, Sampler
+from cerp.training.objective import Objective
+from cerp.training.sampling import Sampler
 
 FINITE_CHECK_EVERY = 64
 """Steps between two looks at whether the loss is finite; each look makes a GPU wait."""
-
-
-@dataclass(frozen=True)
-class Objective:
-    """``L = (BPR + γ · L_prune) / B``, both sums over the global batch of B positives."""
-
-    gamma: float = 0.0
-    temperature: float = 100.0
-
-    def __call__(self, model: Recommender, batch: Batch, global_size: int) -> Tensor:
-        """The share of this process in the loss."""
-        output = model(batch)
-        loss = bpr(output.scores)
-        if self.gamma:
-            loss = loss + self.gamma * output.penalty(self.temperature)
-        return loss / global_size
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +63,9 @@ class StageHooks:
 
     side_step: SideStep | None = None
 
-    def objective(self, epoch: int) -> Objective:
-        """The loss of an epoch."""
-        return Objective()
+    def objective(self, usual: Objective, epoch: int) -> Objective:
+        """What an epoch minimises, given what the loop minimises unless told otherwise."""
+        return usual
 
     def before_step(self, step: int) -> None:
         """Called before every step, counted from the start of the stage."""
@@ -106,9 +91,11 @@ class EarlyStopping:
     """Judge every few epochs, keep the weights of the best, stop when it does not come back."""
 
     judge: Callable[[], float]
-    """Validation NDCG@10 of the model as it is."""
+    """How good the model is as it is; higher is better."""
     every: int
     patience: int
+    metric: str = "ndcg@10"
+    """What the judge measures on validation; the curves have it as ``valid_<metric>``."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +120,7 @@ class Loop:
         epochs: int,
         hooks: StageHooks,
         label: str,
+        objective: Objective | None = None,
         early_stopping: EarlyStopping | None = None,
         cosine: bool = False,
         clip_norm: float | None = None,
@@ -142,6 +130,7 @@ class Loop:
     ) -> None:
         self.model, self.sampler, self.optimizers = model, sampler, optimizers
         self.epochs, self.hooks, self.label = epochs, hooks, label
+        self.objective = Objective() if objective is None else objective
         self.early_stopping, self.checkpointing = early_stopping, checkpointing
         self.cosine, self.clip_norm, self.quiet = cosine, clip_norm, quiet
         self.precision = precision
@@ -153,7 +142,7 @@ class Loop:
         self.history: list[dict[str, float]] = []
         self.finished = False
         self.best: tuple[float, int] = (-math.inf, 0)
-        """Validation NDCG@10 and the epoch it was reached in (1 is the first)."""
+        """The judge's best score and the epoch it was reached in (1 is the first)."""
         self.best_weights: dict[str, Tensor] = {}
         self.stale = 0
         self._last_saved = time.monotonic()
@@ -169,7 +158,6 @@ class Loop:
         self.model.train()
         total = self.epochs * len(self.sampler)
         with (
-            freed_memory_kept() if self.sampler.device.type == "cpu" else nullcontext(),
             _interruption_noted() as interrupted,
             progress(self.label, total, quiet=self.quiet or self.rank > 0) as bar,
         ):
@@ -200,7 +188,7 @@ class Loop:
         self.hooks.before_step(step)
         self._take_side_step(step)
         self._set_rates(step)
-        self.losses[position] = self._update(self.hooks.objective(epoch))(batch)
+        self.losses[position] = self._update(self.hooks.objective(self.objective, epoch))(batch)
         if position % FINITE_CHECK_EVERY == FINITE_CHECK_EVERY - 1:
             self._refuse_divergence(epoch, position + 1)
         self.finished = self.hooks.after_step(step)
@@ -279,9 +267,10 @@ class Loop:
         if stopping and ((epoch + 1) % stopping.every == 0 or epoch + 1 == self.epochs):
             self.model.eval()
             score = stopping.judge() if self.rank == 0 else 0.0
-            row["valid_ndcg@10"] = from_first(score, self.sampler.device)
+            score = from_first(score, self.sampler.device)
+            row[f"valid_{stopping.metric}"] = score
             self.model.train()
-            self._remember(row["valid_ndcg@10"], epoch + 1, stopping.patience)
+            self._remember(score, epoch + 1, stopping.patience)
         self.history.append(row)
 
     def _end_within_epoch(self) -> None:
@@ -328,13 +317,13 @@ class Loop:
             return
         hook_tensors, hook_facts = self.hooks.state()
         tensors = {
-            **_prefixed("model", self.model.state_dict()),
-            **_prefixed("best", self.best_weights),
-            **_prefixed("hooks", hook_tensors),
+            **prefixed("model", self.model.state_dict(), by="/"),
+            **prefixed("best", self.best_weights, by="/"),
+            **prefixed("hooks", hook_tensors, by="/"),
             "losses": self.losses,
         }
         for index, optimizer in enumerate(self._all_optimizers()):
-            tensors |= _prefixed(f"optimizer{index}", pack_optimizer(optimizer))
+            tensors |= prefixed(f"optimizer{index}", pack_optimizer(optimizer), by="/")
         facts = {
             "stage": self.checkpointing.stage,
             "sampler": self.sampler.state_dict(),
@@ -354,30 +343,17 @@ class Loop:
         if facts["stage"] != self.checkpointing.stage:
             return
         tensors = {name: tensor.to(self.sampler.device) for name, tensor in tensors.items()}
-        self.hooks.load_state(_part(tensors, "hooks"), facts["hooks"])
-        self.model.load_state_dict(_part(tensors, "model"))
+        self.hooks.load_state(under("hooks", tensors, by="/"), facts["hooks"])
+        self.model.load_state_dict(under("model", tensors, by="/"))
         for index, optimizer in enumerate(self._all_optimizers()):
-            unpack_optimizer(optimizer, _part(tensors, f"optimizer{index}"))
+            unpack_optimizer(optimizer, under(f"optimizer{index}", tensors, by="/"))
         self.sampler.load_state_dict(facts["sampler"])
         self.losses = tensors["losses"]
         self.history, self.stale = facts["history"], facts["stale"]
         self.finished = facts["finished"]
-        self.best_weights = _part(tensors, "best")
+        self.best_weights = under("best", tensors, by="/")
         if facts["best"]:
             self.best = (facts["best"][0], facts["best"][1])
-
-
-def _prefixed(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
-
-
-def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    start = f"{prefix}/"
-    return {
-        name.removeprefix(start): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(start)
-    }
 
 
 @contextmanager

@@ -1,11 +1,27 @@
-"""Training losses, as sums over a batch: the caller divides by the size of the global batch."""
+"""Training losses by name, as sums over a batch: the objective divides by the batch's size.
+
+A loss is a function of scores, (B, 1 + k) with the positives in column 0, and
+one decorator here or an entry point in the group ``cerp.losses``. It must not
+wait for the device, nor make shapes that depend on values: steps on a GPU are
+recorded (see `cerp.training.cuda_graphs`).
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
+from cerp.registry import Registry
 
+Loss = Callable[[Tensor], Tensor]
+
+LOSSES: Registry[Loss] = Registry("loss", "cerp.losses")
+"""What `Config.loss` can be."""
+
+
+@LOSSES.register("bpr")
 def bpr(scores: Tensor) -> Tensor:
     """``Σ_b Σ_j softplus(y_bj − y_b0)``: column 0 holds the positives, the others negatives.
 

@@ -1,5 +1,9 @@
 """Freed memory that stays with the process while it trains on a CPU.
 
+This changes the allocator of the whole process, so it is for processes of cerp's
+own, which do nothing else: the command line and the workers of a comparison. Training
+that is called from Python leaves the allocator alone.
+
 Every step frees tables of many megabytes, and the next one asks for them again.
 glibc hands large freed blocks back to the system, which has to clear each page
 anew: in a step of LightGCN on Gowalla these were 17,000 pages and a quarter of
@@ -26,12 +30,12 @@ by hand it adjusts nothing any more."""
 
 
 @contextmanager
-def freed_memory_kept() -> Iterator[None]:
+def freed_memory_kept(device: str = "cpu") -> Iterator[None]:
     """Large blocks that are freed inside are used again; afterwards they are handed back.
 
-    Does nothing where the C library is not glibc.
+    Does nothing for training on a GPU, nor where the C library is not glibc.
     """
-    library = _glibc()
+    library = _glibc() if device == "cpu" else None
     if library is None:
         yield
         return

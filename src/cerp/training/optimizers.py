@@ -1,4 +1,4 @@
-"""Adam, as every stage uses it."""
+"""Adam, as every stage uses it, for weights and for thresholds."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Sequence
 
 import torch
 from torch import nn
+
+from cerp.config import PruneConfig, TrainConfig
+from cerp.pruning.clocks import FreeClock
 
 
 def adam(
@@ -29,4 +32,26 @@ def adam(
         weight_decay=weight_decay,
         fused=True,
         capturable=device.type == "cuda",
+    )
+
+
+def weight_optimizer(
+    config: TrainConfig | PruneConfig, parameters: Sequence[nn.Parameter]
+) -> torch.optim.Optimizer:
+    """The optimizer that a stretch of training is configured to have."""
+    return adam(
+        parameters,
+        learning_rate=config.learning_rate,
+        weight_decay=config.weight_decay,
+        decoupled=config.optimizer == "adamw",
+    )
+
+
+def threshold_adam(clock: FreeClock, threshold: nn.Parameter) -> torch.optim.Optimizer:
+    """The thresholds' own optimizer, whose decay lifts them as the clock says."""
+    return adam(
+        [threshold],
+        learning_rate=clock.learning_rate,
+        betas=clock.betas,
+        weight_decay=clock.weight_decay,
     )

@@ -9,7 +9,6 @@ their slice.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,25 +17,7 @@ from torch import Tensor
 from cerp.data.ids import Int64Array
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError, DataError
-
-
-class Batch(NamedTuple):
-    """B positives with k negatives each, as user and item codes (int64)."""
-
-    users: Tensor
-    """(B,)"""
-    positives: Tensor
-    """(B,)"""
-    negatives: Tensor
-    """(B, k); never something that the user in the same row has taken."""
-
-    def of_rank(self, rank: int, world: int) -> Batch:
-        """The part of a data-parallel process: all rows of the users that fall to it.
-
-        No user is split, so what is counted once per user adds up exactly.
-        """
-        mine = self.users % world == rank
-        return Batch(self.users[mine], self.positives[mine], self.negatives[mine])
+from cerp.models.batch import Batch
 
 
 class Sampler:

@@ -9,10 +9,10 @@ from cerp.data.ids import Ids, Int32Array
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError
 from cerp.models import backbones
-from cerp.models.backbones import Backbone, BatchOutput, LightGCN, TorchScorer, mlp
-from cerp.models.backbones import base as registry
+from cerp.models.backbones import BACKBONES, Backbone, BatchOutput, LightGCN, TorchScorer, mlp
 from cerp.models.embeddings.base import Embedding
 from cerp.models.embeddings.full import FullEmbedding
+from cerp.training.penalties import complementary
 
 NUM_USERS, NUM_ITEMS, DIM = 4, 6, 8
 NUM_ENTITIES = NUM_USERS + NUM_ITEMS
@@ -92,19 +92,19 @@ def test_scores_have_the_right_gradient(name: str):
 @pytest.mark.parametrize("name", ["mf", "mlp"])
 def test_the_penalty_looks_at_the_gathered_vectors_and_counts_each_user_once(name: str):
     embedding = full_table()
-    output = create(name)(embedding, USERS, ITEMS)
+    vectors = create(name)(embedding, USERS, ITEMS).vectors()
     gathered = [2, 0, 2, *(NUM_USERS + item for item in (5, 4, 1, 5, 0, 5))]
-    assert torch.equal(torch.cat(output.vectors, dim=1), embedding.weight[gathered])
+    assert torch.equal(torch.cat(vectors.blocks, dim=1), embedding.weight[gathered])
     # User 2 stands in two places, each of which counts a half.
-    assert output.weights.tolist() == [0.5, 1, 0.5, 1, 1, 1, 1, 1, 1]
+    assert vectors.counts.tolist() == [0.5, 1, 0.5, 1, 1, 1, 1, 1, 1]
 
 
 def test_the_penalty_of_lightgcn_looks_at_the_table_before_propagation():
     embedding, backbone = full_table(), create("lightgcn")
     assert isinstance(backbone, LightGCN)
-    output, nodes = backbone(embedding, USERS, ITEMS), backbone.graph.nodes
-    assert torch.equal(torch.cat(output.vectors, dim=1)[nodes], embedding.weight)
-    users, items = output.weights[nodes].split([NUM_USERS, NUM_ITEMS])
+    vectors, nodes = backbone(embedding, USERS, ITEMS).vectors(), backbone.graph.nodes
+    assert torch.equal(torch.cat(vectors.blocks, dim=1)[nodes], embedding.weight)
+    users, items = vectors.counts[nodes].split([NUM_USERS, NUM_ITEMS])
     assert users.tolist() == [1, 0, 1, 0]
     assert items.tolist() == [1, 1, 0, 0, 1, 3]
 
@@ -112,8 +112,17 @@ def test_the_penalty_of_lightgcn_looks_at_the_table_before_propagation():
 def test_all_backbones_count_the_same_penalty():
     embedding = full_table()
     outputs = [create(name)(embedding, USERS, ITEMS) for name in ALL_NAMES]
-    penalties = [output.penalty(temperature=3.0).item() for output in outputs]
+    penalties = [complementary(output.vectors(), 3.0).item() for output in outputs]
     assert penalties == pytest.approx([penalties[0]] * 3, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "layers"), [("mf", "dot", 0), ("mlp", "tower", 0), ("lightgcn", "dot", 4)]
+)
+def test_a_backbone_says_how_it_is_served(name: str, head: str, layers: int):
+    backbone = create(name)
+    assert (backbone.head, backbone.layers) == (head, layers)
+    assert Backbone.head is None
 
 
 def test_mf_scores_are_dot_products():
@@ -196,7 +205,7 @@ def test_mlp_starts_with_xavier_weights_and_zero_biases():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("gnn", {}, "unknown backbone 'gnn'; there are: lightgcn, mf, mlp"),
+        ("gnn", {}, "unknown backbone 'gnn'; choose one of lightgcn, mf, mlp"),
         ("mf", {"layers": 2}, "'mf' has no option 'layers'; its options: none"),
         ("lightgcn", {"depth": 2}, "no option 'depth'; its options: layers"),
         ("lightgcn", {"layers": 0}, "at least 1 layer, got 0; without propagation it is 'mf'"),
@@ -219,7 +228,7 @@ class Bias(Backbone):
 
     def forward(self, embedding: Embedding, users: Tensor, items: Tensor) -> BatchOutput:
         scores = torch.full(items.shape, self.value)
-        return BatchOutput(scores, (), torch.empty(0))
+        return BatchOutput(scores)
 
     def scorer(self, embedding: Embedding) -> TorchScorer:
         return self
@@ -230,7 +239,7 @@ class Bias(Backbone):
 
 @pytest.fixture
 def bias_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+    monkeypatch.setattr(BACKBONES, "_parts", dict(BACKBONES._parts))
     backbones.register("bias")(Bias)
 
 
@@ -255,7 +264,8 @@ def test_on_the_gpu_outputs_are_those_of_the_cpu(name: str):
         output = backbone(embedding, USERS.to(device), ITEMS.to(device))
         users = np.arange(NUM_USERS, dtype=np.int32)
         scores = backbone.scorer(embedding).score_all(users)
-        return output.scores, torch.cat(output.vectors, dim=1), output.weights, scores
+        vectors = output.vectors()
+        return output.scores, torch.cat(vectors.blocks, dim=1), vectors.counts, scores
 
     # In float32 LightGCN would store half precision on the CPU.
     exact, found = outputs("cpu", torch.float64), outputs("cuda", torch.float32)

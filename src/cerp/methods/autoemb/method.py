@@ -8,12 +8,15 @@ import torch
 from torch import Tensor
 
 from cerp.methods.autoemb.embedding import AutoEmbedding
-from cerp.methods.base import Context, Found, Method
+from cerp.methods.base import Context, Method
 from cerp.methods.searching import ValidationBatches, check_rate
+from cerp.models.batch import Batch
 from cerp.models.recommender import Recommender
-from cerp.training.loop import Objective, SideStep, StageHooks
+from cerp.training.loop import SideStep, StageHooks
+from cerp.training.losses import LOSSES
+from cerp.training.objective import Objective
 from cerp.training.optimizers import adam
-from cerp.training.sampling import Batch
+from cerp.training.search_result import Found
 
 
 class AutoEmb(Method):
@@ -45,7 +48,8 @@ class AutoEmb(Method):
 
     def hooks(self, context: Context, model: Recommender) -> StageHooks:
         """The controllers' side steps."""
-        return _Alternation(model, ValidationBatches(context, context.config.train), self._rate)
+        batches = ValidationBatches(context, context.config.train)
+        return _Alternation(model, batches, Objective(LOSSES[context.config.loss]), self._rate)
 
 
 @dataclass(frozen=True)
@@ -61,14 +65,17 @@ class _RememberingObjective(Objective):
 
 
 class _Alternation(StageHooks):
-    def __init__(self, model: Recommender, batches: ValidationBatches, rate: float) -> None:
+    def __init__(
+        self, model: Recommender, batches: ValidationBatches, objective: Objective, rate: float
+    ) -> None:
         assert isinstance(model.embedding, AutoEmbedding)
+        self._objective = objective
         self._model, self._embedding, self._batches = model, model.embedding, batches
         parameters = self._embedding.controller_parameters()
         self.side_step = SideStep(self._controller_loss, adam(parameters, learning_rate=rate))
 
-    def objective(self, epoch: int) -> Objective:
-        return _RememberingObjective()
+    def objective(self, usual: Objective, epoch: int) -> Objective:
+        return _RememberingObjective(usual.loss)
 
     def after_epoch(self, epoch: int) -> dict[str, float]:
         """Judging comes next, and looks at all entities."""
@@ -84,4 +91,4 @@ class _Alternation(StageHooks):
     def _controller_loss(self, step: int) -> Tensor:
         batch = self._batches.at(step)
         with self._embedding.controllers_learning():
-            return Objective()(self._model, batch, len(batch.users))
+            return self._objective(self._model, batch, len(batch.users))

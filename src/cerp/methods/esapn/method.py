@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from cerp.errors import ConfigError
-from cerp.methods.base import Context, Found, Method, Search
+from cerp.methods.base import Context, Method, Search
 from cerp.methods.esapn.embedding import SIZES, GrowingEmbedding
 from cerp.methods.esapn.policy import (
     LossHistory,
@@ -21,12 +21,14 @@ from cerp.methods.esapn.policy import (
     ranking_losses,
 )
 from cerp.methods.searching import ValidationBatches, check_rate, search_loop
+from cerp.models.batch import Batch
 from cerp.models.recommender import Recommender
-from cerp.training.loop import Objective, SideStep, StageHooks
-from cerp.training.losses import bpr
-from cerp.training.optimizers import adam
-from cerp.training.sampling import Batch, generator_at
-from cerp.training.stages import ValidationJudge, weight_optimizer
+from cerp.training.loop import SideStep, StageHooks
+from cerp.training.objective import Objective
+from cerp.training.optimizers import adam, weight_optimizer
+from cerp.training.sampling import generator_at
+from cerp.training.search_result import Found
+from cerp.training.stages import ValidationJudge
 
 
 class Esapn(Method):
@@ -79,8 +81,9 @@ class Esapn(Method):
         optimizer = weight_optimizer(config.prune, list(model.parameters()))
         loop = search_loop(context, self.search_stage, model, hooks, [optimizer])
         loop.run()
-        judge = ValidationJudge(model, splits, config.train, config.seed)
-        return Search(hooks.found(judge()), loop.history)
+        judge = ValidationJudge(model, splits, config.train, config.seed, config.selection_metric)
+        facts = {f"valid_{judge.metric}_without_retraining": judge()}
+        return Search(hooks.found(facts), loop.history)
 
     def embedding(self, context: Context, limit: int, found: Found) -> GrowingEmbedding:
         """Fresh tables and maps, for the sizes that were found."""
@@ -110,9 +113,9 @@ class _GrowingObjective(Objective):
         users, items = batch.users, batch.positives + model.backbone.num_users
         entities = PairEntities.of(users, items)
         self.hooks.grow(entities.ids)
-        scores = model(batch).scores
-        self.hooks.history.append(entities.mean_losses(ranking_losses(scores.detach())))
-        return bpr(scores) / global_size
+        output = model(batch)
+        self.hooks.history.append(entities.mean_losses(ranking_losses(output.scores.detach())))
+        return self.of_output(output) / global_size
 
 
 class _Search(StageHooks):
@@ -137,8 +140,8 @@ class _Search(StageHooks):
         optimizer = adam(list(policy.parameters()), learning_rate=rate)
         self.side_step = SideStep(self._policy_loss, optimizer)
 
-    def objective(self, epoch: int) -> Objective:
-        return _GrowingObjective(hooks=self)
+    def objective(self, usual: Objective, epoch: int) -> Objective:
+        return _GrowingObjective(usual.loss, hooks=self)
 
     def grow(self, ids: Tensor) -> None:
         """Enlarge whom the policy wants to; keep the levels for limits that this passes."""
@@ -159,9 +162,9 @@ class _Search(StageHooks):
     def after_epoch(self, epoch: int) -> dict[str, float]:
         return {"values": self.embedding.nnz}
 
-    def found(self, valid_ndcg: float) -> dict[int, Found]:
+    def found(self, judged: dict[str, float]) -> dict[int, Found]:
         """Levels by limit, and how the search's own model did with those it ended with."""
-        return {limit: self._found(limit, valid_ndcg) for limit in self.limits}
+        return {limit: self._found(limit, judged) for limit in self.limits}
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         levels = {str(limit): levels for limit, levels in self.levels.items()}
@@ -176,14 +179,14 @@ class _Search(StageHooks):
         passable = [limit for limit in self.limits if limit < self.embedding.limit]
         return [limit for limit in passable if limit not in self.levels]
 
-    def _found(self, limit: int, valid_ndcg: float) -> Found:
+    def _found(self, limit: int, judged: dict[str, float]) -> Found:
         is_last = limit not in self.levels
         levels = self.levels.get(limit, self.embedding.levels)
         counts = torch.bincount(levels, minlength=len(self.embedding.sizes)).tolist()
         sizes = map(str, self.embedding.sizes)
         facts = {
             "entities_of_size": dict(zip(sizes, counts, strict=True)),
-            "valid_ndcg@10_without_retraining": valid_ndcg if is_last else None,
+            **(judged if is_last else dict.fromkeys(judged)),
         }
         return Found({"levels": levels}, facts)
 

@@ -10,16 +10,19 @@ import torch
 from torch import Tensor
 
 from cerp.data.ids import Int64Array
-from cerp.methods.base import Context, Found, Search
+from cerp.methods.base import Context, Search
 from cerp.methods.optembed.evolution import Evolved, Plan, evolve
 from cerp.methods.optembed.supernet import Genes, Supernet
-from cerp.methods.pruned import Pep
+from cerp.methods.pep import Pep
 from cerp.methods.searching import check_rate, search_loop
+from cerp.models.batch import Batch
 from cerp.models.recommender import Recommender
 from cerp.progress import progress
-from cerp.training.loop import Objective, StageHooks
-from cerp.training.sampling import Batch
-from cerp.training.stages import ValidationJudge, weight_optimizer
+from cerp.training.loop import StageHooks
+from cerp.training.objective import Objective
+from cerp.training.optimizers import weight_optimizer
+from cerp.training.search_result import Found
+from cerp.training.stages import ValidationJudge
 
 
 class OptEmbed(Pep):
@@ -27,7 +30,7 @@ class OptEmbed(Pep):
 
     1. A supernet of the full table is trained, for as many epochs as pruning would take.
     2. For each limit, evolution over the widths that keep to it, judged by the frozen supernet's
-       validation NDCG@10 on a sample of users.
+       selection metric on validation, for a sample of users.
     3. What was found is a mask, and the full table's first values under it are trained: PEP's last
        stage.
 
@@ -95,6 +98,7 @@ class OptEmbed(Pep):
             context.splits,
             replace(config.train, validation_users=self._judged_users),
             config.seed,
+            config.selection_metric,
         )
         with progress(f"evolve {limit}", self._most_judged(), quiet=context.options.quiet) as bar:
 
@@ -106,41 +110,42 @@ class OptEmbed(Pep):
 
             rng = np.random.default_rng((config.seed, limit))
             best = evolve(supernet.search_space(limit), fitness, rng, self._plan)
-        return Found({"mask": supernet.mask_of(best.genes)}, self._facts(supernet, best))
+        facts = self._facts(supernet, best, config.selection_metric)
+        return Found({"mask": supernet.mask_of(best.genes)}, facts)
 
     def _most_judged(self) -> int:
         plan = self._plan
         return plan.population + plan.generations * (plan.crossovers + plan.mutations)
 
-    def _facts(self, supernet: Supernet, best: Evolved) -> dict[str, Any]:
+    def _facts(self, supernet: Supernet, best: Evolved, metric: str) -> dict[str, Any]:
         kept = supernet.kept_rows()
         return {
             "kept_users": int(kept[: supernet.num_users].sum()),
             "kept_items": int(kept[supernet.num_users :].sum()),
             "widths": best.genes.tolist() if self._genes == "field" else None,
-            "valid_ndcg@10_without_retraining": best.fitness,
+            f"valid_{metric}_without_retraining": best.fitness,
             "best_by_generation": best.history,
         }
 
 
 @dataclass(frozen=True, kw_only=True)
 class _SupernetObjective(Objective):
-    """``BPR / B + α·Σ_f exp(−τ_f)``"""
+    """``loss / B + α·Σ_f exp(−τ_f)``"""
 
-    penalty: float
+    alpha: float
 
     def __call__(self, model: Recommender, batch: Batch, global_size: int) -> Tensor:
         assert isinstance(model.embedding, Supernet)
         loss = super().__call__(model, batch, global_size)
-        return loss + self.penalty * model.embedding.threshold_penalty()
+        return loss + self.alpha * model.embedding.threshold_penalty()
 
 
 class _SupernetHooks(StageHooks):
-    def __init__(self, supernet: Supernet, penalty: float) -> None:
-        self._supernet, self._penalty = supernet, penalty
+    def __init__(self, supernet: Supernet, alpha: float) -> None:
+        self._supernet, self._alpha = supernet, alpha
 
-    def objective(self, epoch: int) -> Objective:
-        return _SupernetObjective(penalty=self._penalty)
+    def objective(self, usual: Objective, epoch: int) -> Objective:
+        return _SupernetObjective(usual.loss, alpha=self._alpha)
 
     def before_step(self, step: int) -> None:
         """Widths are drawn as a function of the step."""

@@ -31,8 +31,8 @@ class Supernet(Embedding):
     the thresholds up, which learn by plain SGD.
 
     The stages, in `cerp.methods.optembed.method`: train the supernet, search
-    `search_space` by `cerp.methods.optembed.evolution.evolve` with validation NDCG@10 as the
-    fitness, and train the first values of ``weight`` under the mask (`mask_of`)
+    `search_space` by `cerp.methods.optembed.evolution.evolve` with the selection metric on
+    validation as the fitness, and train the first values of ``weight`` under the mask (`mask_of`)
     of the best widths.
 
     ``genes`` says what the search chooses: a width for each ``field``, which is

@@ -1,11 +1,14 @@
 """What turns embedding vectors into scores: interchangeable siblings behind one interface."""
 
 from cerp.models.backbones.base import (
+    BACKBONES,
     Backbone,
     BatchOutput,
+    BatchVectors,
     TorchScorer,
     check,
     create,
+    gathered,
     names,
     register,
 )
@@ -14,14 +17,17 @@ from cerp.models.backbones.mf import MatrixFactorization
 from cerp.models.backbones.mlp import MLP
 
 __all__ = [
+    "BACKBONES",
     "MLP",
     "Backbone",
     "BatchOutput",
+    "BatchVectors",
     "LightGCN",
     "MatrixFactorization",
     "TorchScorer",
     "check",
     "create",
+    "gathered",
     "names",
     "register",
 ]

@@ -14,35 +14,34 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
+from cerp.choices import Head
 from cerp.data.ids import Int32Array
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError
 from cerp.models.embeddings.base import Embedding
-from cerp.pruning.functional import pruning_penalty
+from cerp.registry import Registry
+
+
+class BatchVectors(NamedTuple):
+    """The embedding vectors of a batch, as a penalty looks at them.
+
+    Each distinct user of the batch counts once, and each item as often as it was drawn.
+    """
+
+    blocks: tuple[Tensor, ...]
+    """(n, d) in blocks of columns, often one: embedding vectors e_k, before any propagation."""
+    counts: Tensor
+    """(n,): how often each of them counts, w_k."""
 
 
 class BatchOutput(NamedTuple):
-    """What the loss needs of one batch of B users with m items each.
-
-    The pruning penalty ``−Σ_k w_k ‖tanh(η e_k)‖²`` counts each distinct user of
-    the batch once and each item as often as it was drawn.
-    """
+    """What the objective needs of one batch of B users with m items each."""
 
     scores: Tensor
     """(B, m): score of ``items[b, j]`` for ``users[b]``."""
-    vectors: tuple[Tensor, ...]
-    """(n, d) in blocks of columns, often one: embedding vectors e_k, before any propagation,
-    that the penalty looks at."""
-    weights: Tensor
-    """(n,): how often each of them counts, w_k."""
-
-    def penalty(self, temperature: float) -> Tensor:
-        """``−Σ_k w_k ‖tanh(η e_k)‖²``"""
-        blocks = [
-            pruning_penalty(block, temperature=temperature, weight=self.weights)
-            for block in self.vectors
-        ]
-        return torch.stack(blocks).sum()
+    vectors: Callable[[], BatchVectors] | None = None
+    """What a penalty looks at, computed when a penalty asks for it; None: nothing can be
+    penalised."""
 
 
 class TorchScorer(Protocol):
@@ -63,6 +62,13 @@ class Backbone(nn.Module):
     capturable: ClassVar[bool] = False
     """Whether `forward` and its gradient can be recorded as a CUDA graph: they never wait for
     the device, and no shape depends on values."""
+
+    head: ClassVar[Head | None] = None
+    """How a model file scores two final vectors: by their ``dot`` product, or by the ``tower``
+    of this backbone's weights. None: a file cannot hold this backbone."""
+
+    layers: int = 0
+    """How often vectors are propagated over the training graph before they are final."""
 
     def __init__(
         self,
@@ -117,39 +123,34 @@ def user_codes(users: Int32Array, device: torch.device) -> Tensor:
     return torch.tensor(users, dtype=torch.int64, device=device)
 
 
-def gathered_weights(users: Tensor, vectors: Tensor) -> Tensor:
-    """Penalty weights of gathered vectors: those of the B users, then those of the items.
+def gathered(users: Tensor, vectors: Tensor) -> BatchVectors:
+    """Vectors that were looked up for a batch: those of the B users, then those of the items.
 
-    A user who occurs c times in the batch has weight 1/c in each place, so that
+    A user who occurs c times in the batch counts 1/c in each place, so that
     the places together count once; every item counts 1.
     """
     # Unlike torch.unique, nothing here makes a GPU wait for the host to learn a size.
     ordered = users.sort().values
     last, first = (torch.searchsorted(ordered, users, right=right) for right in (True, False))
-    weights = vectors.new_ones(len(vectors))
-    weights[: len(users)] /= last - first
-    return weights
+    counts = vectors.new_ones(len(vectors))
+    counts[: len(users)] /= last - first
+    return BatchVectors((vectors,), counts)
 
 
-_REGISTRY: dict[str, type[Backbone]] = {}
+BACKBONES: Registry[type[Backbone]] = Registry("backbone", "cerp.backbones")
+"""All backbones, by name."""
+
 _Registered = TypeVar("_Registered", bound=type[Backbone])
 
 
 def register(name: str) -> Callable[[_Registered], _Registered]:
     """Class decorator that makes a backbone known by name."""
-
-    def enter(backbone: _Registered) -> _Registered:
-        if name in _REGISTRY:
-            raise ConfigError(f"there is a backbone {name!r} already; choose another name")
-        _REGISTRY[name] = backbone
-        return backbone
-
-    return enter
+    return BACKBONES.register(name)
 
 
 def names() -> list[str]:
     """The backbones there are."""
-    return sorted(_REGISTRY)
+    return BACKBONES.names()
 
 
 def create(
@@ -166,16 +167,15 @@ def create(
     ``reference_dim`` is for backbones with networks: those of vectors that are shorter
     than it, as a method may have them, are as wide as if they had this dimension.
     """
-    if reference_dim is not None and "reference_dim" in _own_options(name):
+    own = _own_options(name)
+    if reference_dim is not None and "reference_dim" in own:
         options.setdefault("reference_dim", reference_dim)
     check(name, options)
-    return _REGISTRY[name](train, embedding_dim=embedding_dim, generator=generator, **options)
+    return BACKBONES[name](train, embedding_dim=embedding_dim, generator=generator, **options)
 
 
 def check(name: str, options: Mapping[str, Any]) -> None:
     """Refuse a backbone that is not there, or options that it does not have."""
-    if name not in _REGISTRY:
-        raise ConfigError(f"unknown backbone {name!r}; there are: {', '.join(names())}")
     own = _own_options(name)
     for option in options:
         if option not in own:
@@ -184,8 +184,7 @@ def check(name: str, options: Mapping[str, Any]) -> None:
 
 
 def _own_options(name: str) -> set[str]:
-    known = _REGISTRY.get(name)
-    return set() if known is None else inspect.signature(known).parameters.keys() - _COMMON
+    return inspect.signature(BACKBONES[name]).parameters.keys() - _COMMON
 
 
 _COMMON = inspect.signature(Backbone).parameters.keys()

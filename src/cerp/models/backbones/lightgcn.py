@@ -7,7 +7,7 @@ from torch import Tensor
 
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError
-from cerp.models.backbones.base import Backbone, BatchOutput, DotScorer, register
+from cerp.models.backbones.base import Backbone, BatchOutput, BatchVectors, DotScorer, register
 from cerp.models.backbones.propagation import CPU_COLUMN_BLOCK, Graph
 from cerp.models.embeddings.base import Embedding
 
@@ -21,6 +21,7 @@ class LightGCN(Backbone):
     """
 
     capturable = True
+    head = "dot"
 
     def __init__(
         self,
@@ -44,7 +45,11 @@ class LightGCN(Backbone):
         blocks = embedding.table_blocks(self.graph.entities, width)
         users, items = self.graph.nodes[users], self.graph.nodes[items + self.num_users]
         scores = self.graph.pair_scores(blocks, self.layers, users, items)
-        return BatchOutput(scores, blocks, self._node_weights(scores, users, items))
+
+        def vectors() -> BatchVectors:
+            return BatchVectors(blocks, self._node_counts(scores, users, items))
+
+        return BatchOutput(scores, vectors)
 
     @torch.no_grad()
     def scorer(self, embedding: Embedding) -> DotScorer:
@@ -53,10 +58,10 @@ class LightGCN(Backbone):
         users, items = torch.split(propagated, [self.num_users, self.num_items])
         return DotScorer(users.__getitem__, items)
 
-    def _node_weights(self, scores: Tensor, users: Tensor, items: Tensor) -> Tensor:
+    def _node_counts(self, scores: Tensor, users: Tensor, items: Tensor) -> Tensor:
         """1 for each user of the batch, the number of draws for each item, 0 for the rest."""
-        weights = scores.new_zeros(self.graph.num_nodes)
+        counts = scores.new_zeros(self.graph.num_nodes)
         drawn = items.flatten()
         # Sums of ones are exact in any order, so this is reproducible on GPUs too.
-        weights.scatter_add_(0, drawn, weights.new_ones(()).expand(len(drawn)))
-        return weights.index_fill_(0, users, 1.0)
+        counts.scatter_add_(0, drawn, counts.new_ones(()).expand(len(drawn)))
+        return counts.index_fill_(0, users, 1.0)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
-from cerp.models.backbones.base import Backbone, BatchOutput, DotScorer, gathered_weights, register
+from cerp.models.backbones.base import Backbone, BatchOutput, DotScorer, gathered, register
 from cerp.models.embeddings.base import Embedding
 
 
@@ -14,6 +16,7 @@ class MatrixFactorization(Backbone):
     """``score(u, i) = ⟨e_u, e_i⟩``; no weights of its own."""
 
     capturable = True
+    head = "dot"
 
     def forward(self, embedding: Embedding, users: Tensor, items: Tensor) -> BatchOutput:
         """Scores of a training batch: user codes (B,) against item codes (B, m)."""
@@ -22,7 +25,7 @@ class MatrixFactorization(Backbone):
         user_vectors, item_vectors = torch.split(vectors, [users.numel(), items.numel()])
         item_vectors = item_vectors.view(*items.shape, -1)
         scores = torch.einsum("bd,bmd->bm", user_vectors, item_vectors)
-        return BatchOutput(scores, (vectors,), gathered_weights(users, vectors))
+        return BatchOutput(scores, partial(gathered, users, vectors))
 
     @torch.no_grad()
     def scorer(self, embedding: Embedding) -> DotScorer:

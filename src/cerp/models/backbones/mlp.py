@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from cerp.data.ids import Int32Array
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError
-from cerp.models.backbones.base import Backbone, BatchOutput, gathered_weights, register, user_codes
+from cerp.models.backbones.base import Backbone, BatchOutput, gathered, register, user_codes
 from cerp.models.embeddings.base import Embedding
 from cerp.models.layers import linear
 
@@ -43,6 +44,7 @@ class MLP(Backbone):
     """
 
     capturable = True
+    head = "tower"
 
     def __init__(
         self,
@@ -63,7 +65,7 @@ class MLP(Backbone):
         user_vectors, item_vectors = torch.split(vectors, [users.numel(), items.numel()])
         item_halves = self.item_half(item_vectors).view(*items.shape, -1)
         scores = self.tower(self.user_half(user_vectors)[:, None] + item_halves)
-        return BatchOutput(scores, (vectors,), gathered_weights(users, vectors))
+        return BatchOutput(scores, partial(gathered, users, vectors))
 
     @torch.no_grad()
     def scorer(self, embedding: Embedding) -> MLPScorer:

@@ -6,11 +6,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cerp.artifact.model import ComposedEmbedding, FloatArray, Table
 from cerp.assignment.index import Combine, Index
 from cerp.errors import ConfigError
 from cerp.models.sparse import reordered
@@ -19,10 +17,10 @@ from cerp.models.sparse import reordered
 class Cost(NamedTuple):
     """How many numbers an embedding stores, by two counts."""
 
-    paper: int
+    paper_count: int
     """As the papers compare methods: the values that belong to single entities or codebook rows.
     A budget limits this one."""
-    stored: int
+    stored_count: int
     """Every learned number that is kept to have the vectors: networks, mixing weights and the
     scales of normalisations as well."""
 
@@ -96,7 +94,7 @@ class Embedding(nn.Module, ABC):
     @property
     @abstractmethod
     def nnz(self) -> int:
-        """How many non-zero values are stored."""
+        """How many values are stored."""
 
     @property
     def sparsity(self) -> float:
@@ -112,42 +110,14 @@ class Embedding(nn.Module, ABC):
 
         By default the values that belong to an entity on average.
         """
-        return {"avg_dim": self.cost().paper / self.num_embeddings, "overlap": None}
+        return {"avg_dim": self.cost().paper_count / self.num_embeddings, "overlap": None}
 
     def stored(self) -> Stored:
         """The tables that a model file holds, as views of the parameters."""
         raise ConfigError(
             f"{type(self).__name__} cannot be written to a model file: its vectors are not rows "
-            "of tables. With LightGCN, export the propagated tables instead (--graph tables)"
+            "of tables. With LightGCN, export the propagated tables instead (graph='tables')"
         )
-
-    @torch.no_grad()
-    def composed(self) -> ComposedEmbedding:
-        """The embedding as plain arrays, for a model file."""
-        stored = self.stored()
-        return ComposedEmbedding(
-            tuple(
-                Table(
-                    entry.index,
-                    _array(entry.weight if entry.mask is None else entry.weight * entry.mask),
-                    None if entry.mask is None else entry.mask.cpu().numpy(),
-                )
-                for entry in stored.tables
-            ),
-            stored.combine,
-        )
-
-    @torch.no_grad()
-    def load_composed(self, embedding: ComposedEmbedding) -> None:
-        """Take over `composed` as a model file has it, with values rounded or left out."""
-        for entry, table in zip(self.stored().tables, embedding.tables, strict=True):
-            entry.weight.copy_(torch.from_numpy(np.array(table.weight)))
-            if entry.mask is not None and table.mask is not None:
-                entry.mask.copy_(torch.from_numpy(np.array(table.mask)))
-
-    def penalty(self, ids: Tensor, temperature: float = 100.0) -> Tensor:
-        """What pruning adds to the loss for a batch of ids: 0 where nothing is being pruned."""
-        return torch.zeros((), device=ids.device)
 
     def _zero_padding(self, vectors: Tensor, ids: Tensor | None = None) -> Tensor:
         """The vectors of ids, or of all entities, with that of the padding zero."""
@@ -157,7 +127,3 @@ class Embedding(nn.Module, ABC):
             padding = torch.tensor([self.padding_idx], device=vectors.device)
             return vectors.index_fill(0, padding, 0.0)
         return vectors.masked_fill((ids == self.padding_idx).unsqueeze(-1), 0.0)
-
-
-def _array(weight: Tensor) -> FloatArray:
-    return weight.detach().cpu().float().numpy().copy()

@@ -14,18 +14,17 @@ from torch import Tensor, nn
 from cerp.assignment.bucket_rule import bucket_count
 from cerp.assignment.hashing import Hash
 from cerp.assignment.index import Index
+from cerp.assignment.usage import Mask, Usage, count_usage, rows_of_entities
 from cerp.budget import Budget
 from cerp.choices import Hashing
+from cerp.data.ids import Int64Array
 from cerp.errors import ConfigError
 from cerp.models.embeddings.base import Stored, StoredTable
 from cerp.models.embeddings.composition import Composition
-from cerp.models.embeddings.diagnostics import Diagnostics, diagnose
+from cerp.models.embeddings.diagnostics import Diagnostics, collisions
 from cerp.models.embeddings.positions import checked_positions, places_of, room_for_positions
 from cerp.models.embeddings.prunable import PrunableEmbedding
 from cerp.pruning.functional import pruning_penalty
-
-ENTITIES_AT_ONCE = 1 << 16
-"""Entities that `diagnostics` looks at together."""
 
 
 class CompositionalEmbedding(PrunableEmbedding):
@@ -104,23 +103,24 @@ class CompositionalEmbedding(PrunableEmbedding):
         return tuple(map(composition.table, torch.split(self.effective_weight(), width, dim=1)))
 
     def penalty(self, ids: Tensor, temperature: float = 100.0) -> Tensor:
-        """``−Σ_{k in ids} ‖tanh(η e_k)‖²`` while pruning, 0 otherwise.
+        """``−Σ_{k in ids} ‖tanh(η e_k)‖²`` while pruning, 0 otherwise, for models of your own.
 
         Divide by the number of ids to give its weight γ one meaning at every batch size.
         """
         if self.threshold is None:
-            return super().penalty(ids, temperature)
+            return torch.zeros((), device=ids.device)
         return pruning_penalty(self(ids), temperature=temperature)
 
     @torch.no_grad()
     def diagnostics(self) -> Diagnostics:
         """What is left after pruning, counted over all entities but the padding."""
-        nonzero = self.effective_weight() != 0
-        return diagnose(nonzero, self._row_pairs(), self.sparsity)
+        masks = self._stored_masks()
+        found = collisions(masks, self._rows_of_entities())
+        return Diagnostics(**vars(self._usage(masks)), collisions=found)
 
     def facts(self) -> dict[str, Any]:
         """The main figures of `diagnostics`."""
-        found = self.diagnostics()
+        found = self._usage(self._stored_masks())
         return {
             "avg_dim": found.average_dimension,
             "overlap": found.overlap,
@@ -159,11 +159,19 @@ class CompositionalEmbedding(PrunableEmbedding):
             self._compositions[order is None] = kept
         return kept[1]
 
-    def _row_pairs(self) -> Iterator[tuple[Tensor, Tensor]]:
-        for start in range(0, self.num_embeddings, ENTITIES_AT_ONCE):
-            end = min(start + ENTITIES_AT_ONCE, self.num_embeddings)
-            ids = torch.arange(start, end, device=self.weight.device)
-            yield self.rows_of(ids if self.padding_idx is None else ids[ids != self.padding_idx])
+    def _usage(self, masks: list[Mask]) -> Usage:
+        full_table = self.num_embeddings * self.embedding_dim
+        return count_usage(masks, self._rows_of_entities(), full_table=full_table)
+
+    def _stored_masks(self) -> list[Mask]:
+        return [mask.cpu().numpy() for mask in self.codebooks(self.stored_mask())]
+
+    def _rows_of_entities(self) -> Iterator[list[Int64Array]]:
+        """Of all entities but the padding, some at a time."""
+        padding = self.padding_idx
+        if padding is not None and self.positions is not None:
+            padding = int(self.positions[padding])
+        return rows_of_entities(_indices(self.hash), self.num_embeddings, left_out=padding)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         saved = state_dict.get(prefix + "positions")

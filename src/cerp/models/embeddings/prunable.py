@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from cerp.budget import Budget
 from cerp.choices import ThresholdStart
 from cerp.errors import ConfigError, DataError
-from cerp.models.embeddings.base import Cost, Embedding
+from cerp.models.embeddings.base import Embedding
 from cerp.pruning.functional import margin, soft_threshold, top_mask
 from cerp.pruning.thresholds import initial_threshold
 
@@ -84,16 +84,23 @@ class PrunableEmbedding(Embedding):
         self.threshold = nn.Parameter(start)
         self.shift.zero_()
 
+    @torch.no_grad()
+    def stored_mask(self) -> Tensor:
+        """The entries that are stored: all; while pruning, the non-zero ones; then the mask.
+
+        A masked entry is stored also where its value is zero, as after rounding.
+        """
+        if self.threshold is not None:
+            return self.effective_weight() != 0
+        return torch.ones_like(self.weight, dtype=torch.bool) if self.mask is None else self.mask
+
     @property
     @torch.no_grad()
     def nnz(self) -> int:
-        """Non-zero values, as lookups see them."""
-        return int(torch.count_nonzero(self.effective_weight()))
-
-    def cost(self) -> Cost:
-        """The entries that survive; a file stores them all, also those that it rounds to zero."""
-        kept = self.nnz if self.mask is None else int(self.mask.sum())
-        return Cost(kept, kept)
+        """How many entries are stored."""
+        if self.state == "dense":
+            return self.weight.numel()
+        return int(torch.count_nonzero(self.stored_mask()))
 
     @torch.no_grad()
     def mask_for(self, budget: Budget | str | int) -> Tensor:

@@ -5,7 +5,7 @@ import { FileError, check, count, readContainer } from "./container.js";
 
 /**
  * @param {ArrayBuffer} file
- * @returns {Promise<object>} backbone, layers, users and items (ids as text), titles, positions by code,
+ * @returns {Promise<object>} head, layers, users and items (ids as text), titles, positions by code,
  *   tables or propagated vectors, seen (offsets, items), weights
  */
 export async function decodeFile(file) {
@@ -22,11 +22,9 @@ async function decode(file) {
   const users = count(metadata.users, "users");
   const items = count(metadata.items, "items");
   check(users + items <= 2 ** 20 + 64 * file.length, "it claims more users and items than it can hold");
-  check(["mf", "mlp", "lightgcn"].includes(metadata.backbone), `its backbone ${metadata.backbone} is not known`);
   const positions = metadata.order === "lehmer" ? lehmer(tensors.take("order"), users + items) : null;
   const model = {
-    backbone: metadata.backbone,
-    layers: count(metadata.layers, "layers"),
+    ...scoring(metadata),
     numUsers: users,
     numItems: items,
     positions,
@@ -37,10 +35,20 @@ async function decode(file) {
     items: await ids(tensors, "items.ids", metadata.ids.items, items),
     titles: metadata.titles && (await strings(tensors, "titles", metadata.titles.bytes, items)),
   };
+  const optional = metadata.optional ?? [];
+  for (const name of [...tensors.keys()]) if (optional.includes(name.split(".")[0])) tensors.delete(name);
   check(tensors.size === 0, `it has a part that is not known: ${[...tensors.keys()][0]}`);
-  const needsGraph = model.backbone === "lightgcn" && !model.propagated;
-  check(!needsGraph || (model.seen && model.layers <= 64), "it lacks the graph that its vectors come from");
+  check(!model.layers || model.propagated || model.seen, "it lacks the graph that its vectors come from");
   return model;
+}
+
+/** How vectors become a score, and the layers of propagation before it: the one place that knows the words. */
+function scoring({ backbone, layers }) {
+  const ways = { mf: ["dot", false], mlp: ["tower", false], lightgcn: ["dot", true] };
+  check(Object.hasOwn(ways, backbone), `its way to score ${backbone} is not known`);
+  const [head, propagates] = ways[backbone];
+  check(count(layers, "layers") <= 64 && layers > 0 === propagates, "its layers do not fit its way to score");
+  return { head, layers };
 }
 
 /** Tables with what puts them together, or vectors that are propagated already. */
@@ -174,7 +182,7 @@ async function strings(tensors, name, bytes, length) {
   return texts;
 }
 
-/** The MLP's layers, first to last: rows of weights, and biases. */
+/** The tower's layers, first to last: rows of weights, and biases. */
 function weights(tensors) {
   const names = [...tensors.keys()].filter((name) => name.startsWith("backbone.") && name.endsWith(".weight"));
   const number = (name) => (name === "backbone.first.weight" ? -1 : Number(name.split(".")[2]));

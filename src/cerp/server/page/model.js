@@ -30,12 +30,12 @@ export class Model {
       ({ users: this.#userVectors, items: this.#itemVectors, columns: this.#columns } = file.propagated);
     } else {
       const composed = compose(file);
-      const { vectors, columns } = file.backbone === "lightgcn" ? propagate(composed, file) : composed;
+      const { vectors, columns } = file.layers ? propagate(composed, file) : composed;
       this.#columns = columns;
       this.#userVectors = vectors.subarray(0, file.numUsers * columns);
       this.#itemVectors = vectors.subarray(file.numUsers * columns);
     }
-    if (file.backbone === "mlp") this.#perceptron = new Perceptron(file.weights, this.#columns, this.#itemVectors);
+    if (file.head === "tower") this.#perceptron = new Perceptron(file.weights, this.#columns, this.#itemVectors);
   }
 
   /** The k best items for a user: [{id, title, score}], best first. */
@@ -47,7 +47,7 @@ export class Model {
 
   /** The same for someone who is not in the model but likes some of its items. */
   recommendFor(liked, { k = 10, excludeSeen = true, exclude = [], candidates = null } = {}) {
-    if (this.#perceptron) throw new Error("An MLP cannot recommend from liked items alone; use a known user.");
+    if (this.#perceptron) throw new Error("A tower cannot recommend from liked items alone; use a known user.");
     if (liked.length === 0) throw new Error("Name at least one liked item.");
     const codes = Int32Array.from(new Set(liked.map((item) => this.#item(item)))).sort();
     this.#foldIn ??= new FoldIn(this.#userVectors, this.#itemVectors, this.#columns);

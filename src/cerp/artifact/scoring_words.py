@@ -1,0 +1,59 @@
+"""How a model scores, and the word for it in the file's metadata.
+
+The file says how to score, not which backbone was trained: any backbone whose
+scores are one of these ways can be written, read and served. The words are
+those of the first backbones that had them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cerp.artifact.fields import Fields
+from cerp.artifact.model import ShippedModel
+from cerp.choices import Head
+from cerp.errors import ConfigError, MalformedFileError
+
+
+class _Way(NamedTuple):
+    head: Head
+    propagates: bool
+
+
+WAYS = {
+    "mf": _Way("dot", propagates=False),
+    "mlp": _Way("tower", propagates=False),
+    "lightgcn": _Way("dot", propagates=True),
+}
+"""By the word under ``backbone`` in the metadata."""
+
+
+def scoring_word(head: Head, layers: int) -> str:
+    """The word for a way to score: a head, and layers of propagation before it (0: none)."""
+    wanted = _Way(head, propagates=layers > 0)
+    for word, way in WAYS.items():
+        if way == wanted:
+            return word
+    raise ConfigError(
+        f"a model file has no word for the head {head!r} after {layers} layers of propagation; "
+        "propagated vectors are scored by a dot product"
+    )
+
+
+def read_scoring(fields: Fields) -> tuple[Head, int]:
+    """Head and layers as the metadata have them."""
+    word = fields.choice("backbone", tuple(WAYS))
+    head, propagates = WAYS[word]
+    layers = fields.whole("layers")
+    if (layers > 0) != propagates:
+        raise MalformedFileError(
+            f"the way to score {word!r} goes with {'1 or more' if propagates else '0'} layers of "
+            f"propagation, got {layers}"
+        )
+    return head, layers
+
+
+def backbone_name(model: ShippedModel) -> str:
+    """The backbone that a model was trained with: the word, unless its facts know better."""
+    found = model.facts.get("backbone")
+    return found if isinstance(found, str) else scoring_word(model.head, model.layers)

@@ -1,0 +1,121 @@
+"""The sections of a file: which bytes each one covers, and how what a model may lack is stored.
+
+The one list that writing, reading, accounting, `cerp inspect` and the report
+go by; docs/format.md says how to add a section.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from cerp.artifact.deflate import deflate
+from cerp.artifact.edges import decode_seen, encode_seen
+from cerp.artifact.fields import Fields
+from cerp.artifact.model import Seen, ShippedModel
+from cerp.artifact.names import decode_strings, encode_strings
+from cerp.artifact.tensors import TensorReader, Tensors
+from cerp.data.ids import Int32Array
+from cerp.naming import prefixed
+
+
+@dataclass(frozen=True)
+class Section:
+    """Bytes of a file that are shown as one figure."""
+
+    name: str
+    tensors: tuple[str, ...]
+    """Patterns of the names of its tensors."""
+    is_embedding: bool = False
+    """Whether a byte budget counts it."""
+
+
+SECTIONS = (
+    Section("codebook values", ("embedding.*.values", "propagated.*.values"), is_embedding=True),
+    Section("positions", ("embedding.*.positions.*",), is_embedding=True),
+    Section("scales", ("embedding.*.scales", "propagated.*.scales"), is_embedding=True),
+    # Also where ids are stored: those are in native order, so that no id map carries it
+    # (docs/format.md says why).
+    Section("order", ("order",), is_embedding=True),
+    Section("backbone", ("backbone.*",)),
+    # The same interactions: a graph where vectors are propagated over it, else what users know.
+    Section("graph", ("seen.*",)),
+    Section("seen", ("seen.*",)),
+    Section("ids", ("users.ids*", "items.ids*")),
+    Section("titles", ("titles",)),
+    Section("header", ()),
+)
+"""In the order in which they are shown."""
+
+
+class Surroundings(NamedTuple):
+    """What is known of a model while its parts are read."""
+
+    num_users: int
+    num_items: int
+    positions: Int32Array | None
+
+
+@dataclass(frozen=True)
+class OptionalPart:
+    """A field of `ShippedModel` that can be None, on its way into a file and out of one."""
+
+    field: str
+    """Of the model; also the key in the metadata, and the first word of its tensors' names."""
+    encode: Callable[[ShippedModel], tuple[dict[str, Any], Tensors]]
+    """The entry in the metadata, and the tensors."""
+    decode: Callable[[Fields, TensorReader, Surroundings], Any]
+    """The field's value, from that entry and all tensors."""
+    may_be_skipped: bool = False
+    """Whether a reader that does not know this part can do without."""
+
+
+def _encode_seen(model: ShippedModel) -> tuple[dict[str, Any], Tensors]:
+    assert model.seen is not None
+    coded = encode_seen(model.seen, len(model.items), model.positions)
+    return {"edges": len(model.seen.items)}, prefixed("seen", coded)
+
+
+def _decode_seen(fields: Fields, tensors: TensorReader, around: Surroundings) -> Seen:
+    edges = fields.whole("edges")
+    return decode_seen(
+        tensors.under("seen"), around.num_users, around.num_items, edges, around.positions
+    )
+
+
+def _encode_titles(model: ShippedModel) -> tuple[dict[str, Any], Tensors]:
+    assert model.titles is not None
+    text = encode_strings(model.titles, "titles")
+    return {"bytes": len(text)}, {"titles": deflate(text)}
+
+
+def _decode_titles(fields: Fields, tensors: TensorReader, around: Surroundings) -> list[str]:
+    return decode_strings(tensors, "titles", fields.whole("bytes"), around.num_items)
+
+
+OPTIONAL_PARTS = (
+    OptionalPart("seen", _encode_seen, _decode_seen),
+    OptionalPart("titles", _encode_titles, _decode_titles),
+)
+"""In the order in which they are read."""
+
+
+def section_of(tensor: str) -> str:
+    """The first section that covers a tensor; one of a later version goes by its first word."""
+    for section in SECTIONS:
+        if any(fnmatchcase(tensor, pattern) for pattern in section.tensors):
+            return section.name
+    return tensor.partition(".")[0]
+
+
+def section_number(name: str) -> int:
+    """The place of a section in the list, for a colour of its own.
+
+    Sections of the same tensors share one, since no file has both; one that is not
+    in the list comes last.
+    """
+    covered = list(dict.fromkeys(section.tensors for section in SECTIONS))
+    tensors = {section.name: section.tensors for section in SECTIONS}.get(name)
+    return len(covered) if tensors is None else covered.index(tensors)

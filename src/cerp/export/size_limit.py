@@ -1,0 +1,81 @@
+"""A model file in at most so many bytes: what does not fit is left out, smallest values first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from cerp.artifact import (
+    Encoding,
+    PropagatedTables,
+    ShippedModel,
+    Table,
+    ValuesCodec,
+    embedding_bytes,
+    encode,
+    section_bytes,
+)
+from cerp.errors import ConfigError
+
+BITS: dict[ValuesCodec, int] = {"fp32": 32, "fp16": 16, "int8": 8, "int4": 4}
+
+
+@dataclass(frozen=True)
+class SizeLimit:
+    """How many bytes a model may take; None: any number."""
+
+    embedding: int | None = None
+    """Values, positions, scales and order of ids."""
+    file: int | None = None
+    """Everything."""
+
+    def excess(self, data: bytes) -> int:
+        """How many bytes a file is too large by; 0 or less: it fits."""
+        excesses = [0]
+        if self.embedding is not None:
+            excesses.append(embedding_bytes(section_bytes(data)) - self.embedding)
+        if self.file is not None:
+            excesses.append(len(data) - self.file)
+        return max(excesses)
+
+
+def within(model: ShippedModel, encoding: Encoding, limit: SizeLimit) -> bytes:
+    """The model's file in at most so many bytes.
+
+    Where it would take more, the smallest of the stored values are left out:
+    a limit is never exceeded.
+    """
+    data = encode(model, encoding)
+    while (excess := limit.excess(data)) > 0:
+        model = _without_smallest(model, -(-8 * excess // BITS[encoding.values]))
+        data = encode(model, encoding)
+    return data
+
+
+def stored_mask(table: Table) -> npt.NDArray[np.bool_]:
+    """Which values of a table are stored."""
+    return np.ones(table.weight.shape, dtype=bool) if table.mask is None else table.mask
+
+
+def _without_smallest(model: ShippedModel, count: int) -> ShippedModel:
+    """The model without ``count`` of its stored values, the smallest ones."""
+    embedding = model.embedding
+    if isinstance(embedding, PropagatedTables) or all(t.mask is None for t in embedding.tables):
+        raise ConfigError(
+            "the model does not fit into the limit, and nothing of it can be left out: its tables "
+            "are dense; choose a coarser value_precision, or a tighter budget"
+        )
+    sizes = np.concatenate([np.abs(table.weight[stored_mask(table)]) for table in embedding.tables])
+    if count >= len(sizes):
+        raise ConfigError(
+            "the model does not fit into the limit, not even without its embedding values; "
+            "allow more bytes, or leave out titles, ids or seen items"
+        )
+    cut = np.partition(sizes, count - 1)[count - 1]
+    tables = []
+    for table in embedding.tables:
+        mask = stored_mask(table) & (np.abs(table.weight) > cut)
+        tables.append(replace(table, weight=np.where(mask, table.weight, 0), mask=mask))
+    return replace(model, embedding=replace(embedding, tables=tuple(tables)))

@@ -1,0 +1,105 @@
+"""What is known of a trained model, by one set of names from training to the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from cerp.choices import ValuePrecision
+from cerp.data.splits import PARTS
+
+OF_THE_FILE = ("embedding_bytes", "file_bytes", "why_no_file")
+"""What only a model that was shipped, or refused to be, has."""
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """The figures of one model.
+
+    Counts are those of the values as they are stored, so that they are the same
+    for the model in memory, its file, and every page that shows them.
+    """
+
+    budget: str
+    """As the caller wrote it; ``full`` for a model that is not compressed."""
+    limit: int
+    """The largest number of values that the budget allows."""
+    nnz: int
+    """Values that are stored."""
+    paper_count: int
+    """Values as papers compare methods: those of single entities or codebook rows."""
+    stored_count: int
+    """Every learned number that is kept to have the vectors: networks and scales as well."""
+    avg_dim: float
+    """Mean number of places at which the vector of an entity has a stored value."""
+    overlap: float | None
+    """Mean share of places at which the rows of an entity both have a stored value."""
+    buckets: int | None
+    """Rows of each codebook, where there are codebooks."""
+    empty_entities: int | None
+    """Entities without a stored value."""
+    empty_rows: int | None
+    """Rows without a stored value."""
+    best_epoch: int
+    """The epoch that validation selected; 1 is the first."""
+    best_valid: float
+    """The selection metric on validation in that epoch."""
+    selection_metric: str
+    """What epochs and precisions were selected by."""
+    seconds: float
+    """Search, training and judging."""
+    search: dict[str, Any] | None
+    """What the method's search tells of itself, such as the epoch in which pruning was done."""
+    values: ValuePrecision
+    """How the file writes a value."""
+    embedding_bytes: int | None = None
+    """Of the file: values, positions, scales and the order of ids."""
+    file_bytes: int | None = None
+    """Of the whole file."""
+    why_no_file: str | None = None
+    """Why the model cannot be written to a file."""
+    metrics: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """``metrics["test"]["ndcg@10"]``: valid and test, where they may be looked at."""
+
+    def to_json(self) -> dict[str, Any]:
+        """One flat dictionary, as ``cerp train --json`` prints it."""
+        plain = {name: getattr(self, name) for name in _PLAIN}
+        plain[_best_key(self.selection_metric)] = self.best_valid
+        of_file = {name: getattr(self, name) for name in OF_THE_FILE}
+        shown = {name: value for name, value in of_file.items() if value is not None}
+        return {**plain, "selection_metric": self.selection_metric, **shown, **self.metrics}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> ModelFacts:
+        """The inverse of `to_json`; a key that is missing is a `KeyError`."""
+        metric = values["selection_metric"]
+        plain: dict[str, Any] = {name: values[name] for name in _PLAIN}
+        plain |= {name: values.get(name) for name in OF_THE_FILE}
+        return cls(
+            **plain,
+            best_valid=values[_best_key(metric)],
+            selection_metric=metric,
+            metrics={part: values[part] for part in PARTS if part in values},
+        )
+
+
+_PLAIN = (
+    "budget",
+    "limit",
+    "nnz",
+    "paper_count",
+    "stored_count",
+    "avg_dim",
+    "overlap",
+    "buckets",
+    "empty_entities",
+    "empty_rows",
+    "best_epoch",
+    "seconds",
+    "search",
+    "values",
+)
+
+
+def _best_key(metric: str) -> str:
+    return f"best_valid_{metric}"

@@ -1,0 +1,48 @@
+"""What a model file takes beside its embedding, found out before anything is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cerp.artifact import ComposedEmbedding, Encoding, embedding_bytes, encode, section_bytes
+from cerp.export.to_arrays import assembled, composed, file_facts
+from cerp.methods.base import Context, Method
+
+HEADER_SLACK = 128
+"""The header's offsets have more digits in one file than in another."""
+LONGEST_NUMBER = 1.2345678901234567e-05
+"""No figure between 0 and 1 takes more characters."""
+
+
+def bytes_beside_embedding(
+    method: Method, context: Context, limit: int, encodings: Sequence[Encoding]
+) -> list[int]:
+    """What a model file takes at most for all but its embedding: graph, backbone, ids and header.
+
+    For each encoding, with an untrained embedding of ``limit`` values in it, and
+    with the interactions that the model is trained on in the end.
+    """
+    config = context.config
+    splits = context.splits.refit(config.refit) if config.refit else context.splits
+    context = replace(context, splits=splits)
+    figures = dict.fromkeys(("ndcg@10", "recall@10"), LONGEST_NUMBER)
+    facts = file_facts(
+        config,
+        splits,
+        max(config.budgets, key=len),
+        splits.num_entities * config.dim,
+        dict.fromkeys(("valid", "test"), figures),
+    )
+    tables = _tables(method, context.with_limits(limit), limit)
+    if tables.dim < config.dim:  # a network on longer vectors is larger: the longest count
+        full = splits.num_entities * config.dim
+        tables = _tables(method, context.with_limits(full), full)
+    backbone = context.backbone(tables.dim)
+    model = assembled(splits, config.backbone, backbone, tables, context.positions, facts)
+    files = [encode(model, encoding, is_random=True) for encoding in encodings]
+    return [len(data) - embedding_bytes(section_bytes(data)) + HEADER_SLACK for data in files]
+
+
+def _tables(method: Method, context: Context, limit: int) -> ComposedEmbedding:
+    return composed(method.placeholder(context, limit))

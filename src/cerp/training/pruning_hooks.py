@@ -1,0 +1,220 @@
+"""The three ways of pruning, as what happens around the steps of the loop."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from cerp.choices import PruneMode
+from cerp.config import PruneConfig
+from cerp.errors import TrainingError
+from cerp.models.embeddings.prunable import PrunableEmbedding
+from cerp.models.recommender import Recommender
+from cerp.pruning.clocks import FreeClock, ScheduledClock
+from cerp.pruning.functional import jaccard, top_mask
+from cerp.pruning.stall import PruningEpoch, StallDetector
+from cerp.training.loop import StageHooks
+from cerp.training.objective import Objective
+from cerp.training.optimizers import adam, threshold_adam, weight_optimizer
+from cerp.training.search_result import Found, pack, unpack
+
+NNZ_CHECKS_PER_EPOCH = 20
+"""How often free pruning counts what is left."""
+DECAY_TIMES_ROWS = 0.1
+"""Threshold decay times the number of rows. The loss moves a threshold through the share of a
+batch that uses its row, so the decay that it is weighed against has to fall alike; with the
+paper's two codebooks of 5,000 rows it is the authors' 1e-5."""
+
+
+class PruningHooks(StageHooks):
+    """What the ways of pruning share: the halving of gamma, and taking what is found."""
+
+    plans_projection: ClassVar[bool] = False
+    """Whether budgets are meant to be met by projection at the end."""
+
+    def __init__(
+        self,
+        embedding: PrunableEmbedding,
+        config: PruneConfig,
+        limits: list[int],
+        steps_per_epoch: int,
+        verbose: bool = False,
+    ) -> None:
+        self.embedding, self.config, self.steps_per_epoch = embedding, config, steps_per_epoch
+        self.verbose = verbose
+        self.limits = sorted(set(limits), reverse=True)
+        self.found: dict[int, Found] = {}
+        self.records: list[PruningEpoch] = []
+
+    @property
+    def pending(self) -> list[int]:
+        """The limits that are not met yet, loosest first."""
+        return [limit for limit in self.limits if limit not in self.found]
+
+    def optimizers(self, model: Recommender) -> list[torch.optim.Optimizer]:
+        """One for the weights, and the thresholds' own where there are thresholds."""
+        threshold = self.embedding.threshold
+        weights = [parameter for parameter in model.parameters() if parameter is not threshold]
+        own = [] if threshold is None else [self.threshold_optimizer(threshold)]
+        return [weight_optimizer(self.config, weights), *own]
+
+    def threshold_optimizer(self, threshold: nn.Parameter) -> torch.optim.Optimizer:
+        """Adam without decay: the gradient chooses, whatever does the pruning."""
+        return adam([threshold], learning_rate=self.config.threshold_learning_rate)
+
+    def objective(self, usual: Objective, epoch: int) -> Objective:
+        """The loss and the penalty, whose weight falls from epoch to epoch."""
+        return replace(usual, gamma=self._gamma(epoch))
+
+    def after_epoch(self, epoch: int) -> dict[str, float]:
+        """Values left, sparsity, gamma and the mean effective threshold."""
+        embedding, nnz = self.embedding, self.embedding.nnz
+        raised = embedding.threshold
+        threshold = 0.0 if raised is None else float((raised.detach() + embedding.shift).mean())
+        self.records.append(PruningEpoch(epoch + 1, nnz, threshold, self._gamma(epoch)))
+        full = embedding.num_embeddings * embedding.embedding_dim
+        return {
+            "nnz": nnz,
+            "sparsity": 1 - nnz / full,
+            "gamma": self._gamma(epoch),
+            "mean_threshold": threshold,
+        }
+
+    def finish(self) -> None:
+        """Meet the budgets that are still open by exact projection."""
+        while self.pending:
+            self._take(epoch=len(self.records), reached=self.plans_projection)
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """What was found, and the records, so far."""
+        tensors, facts = pack(self.found)
+        return tensors, {"found": facts, "records": [list(entry) for entry in self.records]}
+
+    def load_state(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        """The inverse of `state`."""
+        self.found = unpack(tensors, facts["found"])
+        self.records = [PruningEpoch(*entry) for entry in facts["records"]]
+
+    def _gamma(self, epoch: int) -> float:
+        return self.config.gamma * self.config.gamma_decay**epoch
+
+    @torch.no_grad()
+    def _take(self, *, epoch: float, reached: bool) -> None:
+        """Keep the codebooks as they are now for the loosest limit that is open.
+
+        Their values are soft-thresholded, and zero outside the mask. The facts: ``epoch``,
+        when; ``reached``, whether pruning came there by itself; ``reached_sparsity``,
+        ``1 - nnz / (N·d)`` just before the projection; ``magnitude_jaccard``, how far the
+        mask agrees with plain magnitude pruning of the same codebooks.
+        """
+        limit = self.pending[0]
+        mask = self.embedding.mask_for(limit)
+        weight = self.embedding.effective_weight() * mask
+        by_magnitude = top_mask(self.embedding.weight.abs(), limit)
+        facts = {
+            "epoch": epoch,
+            "reached": reached,
+            "reached_sparsity": self.embedding.sparsity,
+            "magnitude_jaccard": jaccard(mask, by_magnitude),
+        }
+        self.found[limit] = Found({"weight": weight.clone(), "mask": mask}, facts)
+
+
+class ScheduledPruning(PruningHooks):
+    """The number of values follows a curve; learning decides which ones go."""
+
+    @cached_property
+    def clock(self) -> ScheduledClock:
+        """The curve."""
+        steps = self.config.epochs * self.steps_per_epoch
+        return ScheduledClock(
+            self.embedding.weight.numel(), tuple(self.limits), steps, self.config.dense_share
+        )
+
+    def before_step(self, step: int) -> None:
+        """Shift the thresholds to where the curve is."""
+        self.clock.apply(self.embedding, step)
+
+    def after_step(self, step: int) -> bool:
+        """Take what is due."""
+        for _ in self.clock.due(step + 1):
+            self._take(epoch=(step + 1) / self.steps_per_epoch, reached=True)
+        return False
+
+
+class FreePruning(PruningHooks):
+    """The paper's dynamics: coupled decay lifts the thresholds until the target is met."""
+
+    warned = False
+    """Whether a stall was spoken of; once is enough."""
+
+    @cached_property
+    def clock(self) -> FreeClock:
+        """What lifts the thresholds, from the weights as they are at the start."""
+        return FreeClock(
+            start=self.config.threshold_scale,
+            typical_weight=float(self.embedding.weight.detach().abs().max()),
+            steps=self.config.epochs * self.steps_per_epoch,
+            weight_decay=DECAY_TIMES_ROWS / self.embedding.num_rows,
+        )
+
+    def threshold_optimizer(self, threshold: nn.Parameter) -> torch.optim.Optimizer:
+        """Adam with coupled decay, whichever optimizer trains the weights."""
+        return threshold_adam(self.clock, threshold)
+
+    def after_step(self, step: int) -> bool:
+        """Take what is left for the budgets that are met; done when all are, or at a stall."""
+        if (step + 1) % max(1, self.steps_per_epoch // NNZ_CHECKS_PER_EPOCH) == 0:
+            nnz = self.embedding.nnz
+            while self.pending and nnz <= self.pending[0]:
+                self._take(epoch=(step + 1) / self.steps_per_epoch, reached=True)
+        return not self.pending or self._is_given_up()
+
+    def finish(self) -> None:
+        """Say that epochs ran out, where they did; then as ever."""
+        if self.pending and not self.warned:
+            self._tell(self._detector.last_message(self.records[-1]))
+        super().finish()
+
+    @property
+    def _detector(self) -> StallDetector:
+        # Before the wanted epochs are over nothing needs to happen, so nothing can stall.
+        first = self.config.epochs
+        return StallDetector(self.pending[-1], self.config.on_stall, first_epoch=first)
+
+    def _is_given_up(self) -> bool:
+        """Whether pruning stalled, and is to end there."""
+        message = None if self.warned else self._detector.message(self.records)
+        if message is None:
+            return False
+        self._tell(message)
+        return self.config.on_stall == "project"
+
+    def _tell(self, message: str) -> None:
+        self.warned = True
+        if self.config.on_stall == "stop":
+            raise TrainingError(message)
+        if self.verbose:
+            print(message, file=sys.stderr)  # noqa: T201
+
+
+class MagnitudePruning(PruningHooks):
+    """Plain training, and then the largest entries: what learned thresholds have to beat."""
+
+    plans_projection = True
+
+    def objective(self, usual: Objective, epoch: int) -> Objective:
+        """The loss alone: without thresholds nothing is to be kept complementary."""
+        return replace(usual, gamma=0.0)
+
+
+PRUNING: dict[PruneMode, type[PruningHooks]] = {
+    "scheduled": ScheduledPruning,
+    "free": FreePruning,
+    "magnitude": MagnitudePruning,
+}
