@@ -15,6 +15,8 @@ ValuePrecision = Literal["fp32", "fp16", "int8", "int4"]
 """Of the values in a model file."""
 ComputePrecision = Literal["float32", "bfloat16"]
 """Of the products in training."""
+Assignment = Literal["hash", "learned"]
+"""Of codebook rows to entities."""
 Hashing = Literal["balanced", "paper", "quotient-remainder"]
 Head = Literal["dot", "tower"]
 """How two vectors become a score."""

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from cerp.budget import parse_size
 from cerp.choices import (
+    Assignment,
     ComputePrecision,
     Hashing,
     Optimizer,
@@ -187,6 +188,11 @@ class Config:
     dim: int = limited(128, above=0)
     buckets: int | None = limited(None, above=0)
     """Rows of each codebook; None: by the rule of `cerp.assignment.bucket_rule.bucket_count`."""
+    assignment: Assignment = "hash"
+    """Which rows an entity gets: by a hash of its place in the order of ids, or by codes that are
+    learned from the training graph and stored."""
+    codebooks: int | None = limited(None, least=2, most=8)
+    """Of learned codes; None: by the rule of `cerp.assignment.code_rule`. The hash has two."""
     hashing: Hashing = "balanced"
     ordering: str = "spectral"
     rewind: Rewind = "pruned"

@@ -22,6 +22,8 @@ WORDS: dict[str, tuple[str, ...]] = {
     "seen": ("store_seen",),
     "dim": ("dim",),
     "buckets": ("buckets",),
+    "assignment": ("assignment",),
+    "codebooks": ("codebooks",),
     "ordering": ("ordering",),
     "hashing": ("hashing",),
     "rewind": ("rewind",),

@@ -149,7 +149,7 @@ ARABIC_SEVEN = "\N{ARABIC-INDIC DIGIT SEVEN}"
         (
             ["--users", "unknown.csv", "-o", "lists.csv"],
             DataError,
-            "unknown.csv, line 3: unknown user 9, the first of 2; .* skip_unknown=True",
+            "unknown.csv, line 3: unknown user 9, the first of 2; .*skip_unknown=True",
         ),
         (["--users", "users.csv", "-o", "users.csv"], ConfigError, "users.csv is the file that"),
         (["--users", "users.csv", "-o", "./link.csv"], ConfigError, "link.csv is the file that"),

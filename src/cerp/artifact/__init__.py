@@ -5,6 +5,7 @@ a file and back, `encode` and `decode` the same for bytes. docs/format.md
 describes every byte.
 """
 
+from cerp.artifact.codes import code_bytes
 from cerp.artifact.embedding import table_bytes
 from cerp.artifact.file import Encoding, decode, encode, read, read_whole, write
 from cerp.artifact.model import ComposedEmbedding, PropagatedTables, Seen, ShippedModel, Table
@@ -28,6 +29,7 @@ __all__ = [
     "Usage",
     "ValuesCodec",
     "backbone_name",
+    "code_bytes",
     "decode",
     "embedding_bytes",
     "encode",

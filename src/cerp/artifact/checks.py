@@ -69,6 +69,15 @@ def _table_problem(table: Table, num_entities: int) -> str | None:
         return f"the index {index.kind} of a table needs a size from 1 on, got {index.size}"
     if not (0 <= index.factor <= LARGEST_FACTOR and 0 <= index.offset < HASH_PRIME):
         return f"the index of a table has the factor {index.factor} and the offset {index.offset}"
+    if (index.kind == "coded") != (index.codes is not None):
+        return f"the index {index.kind} of a table has codes, or lacks them"
+    if index.codes is not None and (
+        index.codes.shape != (num_entities,)
+        or not 0 <= index.codes.min(initial=0) <= index.codes.max(initial=0) < index.size
+    ):
+        return (
+            f"the codes of a table do not give {num_entities:,} entities one of {index.size:,} rows"
+        )
     if index.rows_needed(num_entities) > rows:
         return (
             f"the index {index.kind} of {num_entities:,} entities leads to row "

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
 
+from cerp.artifact.codes import CODES_CODECS, decode_codes, encode_codes
 from cerp.artifact.fields import Fields
 from cerp.artifact.model import ComposedEmbedding, FloatArray, PropagatedTables, Table
 from cerp.artifact.positions import POSITIONS_CODECS, Mask, decode_positions, encode_positions
@@ -75,7 +77,7 @@ def decode_embedding(
             f"{CELLS_PER_BYTE} for each byte are the most that is accepted"
         )
     tables = tuple(
-        _decode_table(entry, tensors.under(f"embedding.{number}"))
+        _decode_table(entry, tensors.under(f"embedding.{number}"), num_users + num_items)
         for number, entry in enumerate(described)
     )
     return ComposedEmbedding(tables, fields.choice("combine", COMBINATIONS))
@@ -111,6 +113,12 @@ def _encode_table(
     codec, positions = encode_positions(mask, is_random=is_random)
     counts = mask.sum(axis=1, dtype=np.int64)
     tensors = encode_values(table.weight[mask], counts, values)
+    chosen: dict[str, str] = {}
+    if table.index.codes is not None:
+        chosen["codes"], coded = encode_codes(
+            table.index.codes, table.index.size, is_random=is_random
+        )
+        tensors |= coded
     description = {
         "columns": columns,
         "index": {
@@ -118,6 +126,7 @@ def _encode_table(
             "kind": table.index.kind,
             "offset": table.index.offset,
             "size": table.index.size,
+            **chosen,
         },
         "positions": codec,
         "rows": rows,
@@ -127,7 +136,7 @@ def _encode_table(
     return description, tensors | prefixed("positions", positions)
 
 
-def _decode_table(fields: Fields, tensors: TensorReader) -> Table:
+def _decode_table(fields: Fields, tensors: TensorReader, num_entities: int) -> Table:
     rows, columns = fields.whole("rows"), fields.whole("columns")
     stored = fields.whole("stored", largest=rows * columns)
     values = fields.choice("values", VALUES_CODECS)
@@ -135,6 +144,10 @@ def _decode_table(fields: Fields, tensors: TensorReader) -> Table:
     entry = fields.group("index")
     kind = entry.choice("kind", INDEX_KINDS)
     index = Index(kind, entry.whole("size"), entry.whole("factor"), entry.whole("offset"))
+    if kind == "coded":
+        chosen = entry.choice("codes", CODES_CODECS)
+        codes = decode_codes(tensors, chosen, entry.whole("size", smallest=1), num_entities)
+        index = replace(index, codes=codes)
     if codec == "dense":
         if stored != rows * columns:
             raise MalformedFileError(f"{fields.path} is dense but does not store all its values")

@@ -34,9 +34,9 @@ class Encoding:
     """How a model is written, and what of it."""
 
     values: ValuesCodec = "fp32"
-    """Of embedding tables; an MLP's weights are half precision unless this is fp32."""
+    """Of embedding tables; a tower's weights are half precision unless this is fp32."""
     seen: bool = True
-    """Keep the training interactions; LightGCN cannot do without, unless its tables are
+    """Keep the training interactions; propagation cannot do without, unless the tables are
     propagated."""
     ids: bool = True
     """Keep the original ids; without them, codes are the ids."""

@@ -35,6 +35,7 @@ class Section:
 SECTIONS = (
     Section("codebook values", ("embedding.*.values", "propagated.*.values"), is_embedding=True),
     Section("positions", ("embedding.*.positions.*",), is_embedding=True),
+    Section("codes", ("embedding.*.codes",), is_embedding=True),
     Section("scales", ("embedding.*.scales", "propagated.*.scales"), is_embedding=True),
     # Also where ids are stored: those are in native order, so that no id map carries it
     # (docs/format.md says why).

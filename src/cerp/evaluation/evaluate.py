@@ -16,7 +16,7 @@ from cerp.data.ids import Int32Array, Int64Array
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Part, Splits
 from cerp.errors import ConfigError, DataError, ScoreError
-from cerp.evaluation.metrics import FloatArray, Metrics, RankedLists, user_metrics
+from cerp.evaluation.metrics import FloatArray, Metrics, RankedLists, metric_names, user_metrics
 from cerp.evaluation.popularity import head_items
 from cerp.evaluation.ranking import exclude, top_k
 
@@ -147,7 +147,7 @@ class _Tally:
     def __init__(
         self, splits: Splits, truth: Interactions, ks: list[int], groups: Int64Array | None
     ) -> None:
-        self.ks = ks
+        self.ks, self.names = ks, metric_names()  # which looks into all packages: once is enough
         self.depth = min(ks[-1], splits.num_items)
         self.truth = truth
         self.truth_keys = truth.user.astype(np.int64) * truth.num_items + truth.item
@@ -172,7 +172,7 @@ class _Tally:
             sizes = self.sizes[name][users]
             has_truth = sizes > 0
             lists = RankedLists((hits & member[items])[has_truth], sizes[has_truth])
-            self.values[name].append(user_metrics(lists, self.ks))
+            self.values[name].append(user_metrics(lists, self.ks, self.names))
         if self.groups is not None:
             self.groups.add(users, items, hits)
 

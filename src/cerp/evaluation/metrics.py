@@ -133,9 +133,10 @@ def metric_names() -> list[str]:
     return [*SHOWN_FIRST, *(name for name in METRICS.names() if name not in SHOWN_FIRST)]
 
 
-def user_metrics(lists: RankedLists, ks: Sequence[int]) -> dict[str, FloatArray]:
-    """Every metric of every user at every cut-off."""
-    names = metric_names()
+def user_metrics(
+    lists: RankedLists, ks: Sequence[int], names: Sequence[str]
+) -> dict[str, FloatArray]:
+    """Some metrics of every user at every cut-off."""
     return {f"{name}@{k}": METRICS[name](lists, k) for k in ks for name in names}
 
 

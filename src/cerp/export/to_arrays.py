@@ -39,7 +39,7 @@ CONVENTIONS_IN_BRIEF = (
     "full ranking; training items masked (at test time validation items too); items unseen in "
     "training kept; ties by item order; NDCG's ideal cut at min(k, |truth|)"
 )
-"""How the figures in a file came about; `cerp.evaluation.evaluate.CONVENTIONS` says it all."""
+"""How the figures in a file came about; `cerp.evaluation.metrics.CONVENTIONS` says it all."""
 
 
 @torch.no_grad()

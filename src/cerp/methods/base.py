@@ -45,6 +45,9 @@ class Context:
     """All budgets of the run, in values."""
     positions: Int32Array | None = None
     """Where each entity stands in the chosen order; None: where its id says."""
+    codes: Int32Array | None = None
+    """(N, m): the learned row of each entity in each codebook; None: a hash chooses, or codes
+    are not known yet."""
 
     @property
     def device(self) -> torch.device:
@@ -113,6 +116,10 @@ class Method(ABC):
     def option_names(cls) -> set[str]:
         """The method's own settings."""
         return set(inspect.signature(cls).parameters)
+
+    def codes(self, context: Context) -> Int32Array | None:
+        """Rows learned from data for the largest of the context's limits; None: there are none."""
+        return None
 
     @classmethod
     def refuse_processes(cls, name: str) -> None:

@@ -23,7 +23,7 @@ class PrunableTable(PrunableEmbedding):
     task's loss alone, keep the survivors at each budget, and retrain them from
     the first values of V under the mask (`rewind`), without thresholds and with
     a fresh backbone. There is no penalty: what raises S is its clock (see
-    `cerp.pruning.thresholds`).
+    `cerp.pruning.clocks`).
 
     Without thresholds, `project` keeps the entries with the largest |V|:
     magnitude pruning. `cerp.methods.optembed.supernet` ends in such a table, too.

@@ -15,7 +15,7 @@ from cerp.assignment.index import Combine, Index
 from cerp.errors import ConfigError
 from cerp.methods.made_to_fit import MadeToFit
 from cerp.models.embeddings.base import Embedding, Stored, StoredTable
-from cerp.models.embeddings.positions import checked_positions, places_of, room_for_positions
+from cerp.models.embeddings.positions import checked_positions, places_of, room_for
 
 Operation = Literal["mult", "add", "concat"]
 
@@ -146,9 +146,7 @@ class QuotientRemainderEmbedding(Embedding):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         saved = state_dict.get(prefix + "positions")
-        self.positions = room_for_positions(
-            self.positions, saved, self.num_embeddings, self.remainder.device
-        )
+        self.positions = room_for(self.positions, saved, self.remainder.device)
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
 

@@ -1,6 +1,6 @@
 """A run's folder: one file for each product, a lock, and nothing that is computed.
 
-plan.json, order.safetensors    `Plan`
+plan.json, assignment.safetensors    `Plan`
 searched.safetensors            `Searched`
 trained-<budget>.safetensors    `Trained`
 judged-<budget>.json            `Judged`
@@ -36,7 +36,8 @@ from cerp.training.search_result import pack, unpack
 
 FORMAT = 2
 """Of run folders. Those of cerp 0.1 had no number."""
-PLAN, ORDER, SEARCHED = "plan.json", "order.safetensors", "searched.safetensors"
+PLAN, SEARCHED = "plan.json", "searched.safetensors"
+ASSIGNMENT = "assignment.safetensors"
 RESULT, CURVES, LOCK = "metrics.json", "curves.jsonl", ".lock"
 FIRST_PLAN = "config.json"
 """What cerp 0.1 wrote in place of a plan."""
@@ -74,15 +75,16 @@ class RunFolder:
         if rank() > 0:
             return
         make_folder(self.path)
-        if plan.positions is not None:
-            order = {"positions": torch.from_numpy(plan.positions)}
-            write_checkpoint(self.path / ORDER, order, {})
+        arrays = {"positions": plan.positions, "codes": plan.codes}
+        tensors = {
+            name: torch.from_numpy(array) for name, array in arrays.items() if array is not None
+        }
+        write_checkpoint(self.path / ASSIGNMENT, tensors, {})
         write_json(
             self.path / PLAN,
             {
                 "format": FORMAT,
                 **described(plan.config, plan.fingerprint),
-                "is_ordered": plan.positions is not None,
                 "candidates": {
                     budget: [asdict(one) for one in entries]
                     for budget, entries in plan.candidates.items()
@@ -91,9 +93,8 @@ class RunFolder:
         )
 
     def _plan(self, values: dict[str, Any]) -> Plan:
-        positions = None
-        if values["is_ordered"]:
-            positions = read_checkpoint(self.path / ORDER)[0]["positions"].numpy()
+        tensors, _ = read_checkpoint(self.path / ASSIGNMENT)
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
         return Plan(
             Config.from_dict(values["config"]),
             values["fingerprint"],
@@ -101,7 +102,8 @@ class RunFolder:
                 budget: tuple(map(_candidate, entries))
                 for budget, entries in values["candidates"].items()
             },
-            positions,
+            arrays.get("positions"),
+            arrays.get("codes"),
         )
 
     # Searched

@@ -48,7 +48,7 @@ def make_plan(splits: Splits, config: Config, options: RunOptions) -> Plan:
     backbones.check(config.backbone, config.backbone_options)
     _ = LOSSES[config.loss], PENALTIES[config.prune.penalty]
     cutoff_of(config.selection_metric)
-    if config.buckets is not None:
+    if config.buckets is not None and config.assignment == "hash":
         Hash(config.hashing, splits.num_entities, config.buckets)  # refuses what it cannot hash
     if not len(splits.valid):
         raise DataError(
@@ -56,12 +56,13 @@ def make_plan(splits: Splits, config: Config, options: RunOptions) -> Plan:
             "larger share for validation, or keep users with more interactions (k_core=3)"
         )
     positions = None
-    if method.is_ordered:
+    if method.is_ordered and config.assignment == "hash":
         positions = order(splits.train, config.ordering, seed=config.seed)
     context = Context(splits, config, options, (), positions)
     budgets = (FULL,) if config.method == FULL else config.budgets
     candidates = {budget: tuple(precision_plan(method, context, budget)) for budget in budgets}
-    return Plan(config, splits.fingerprint, candidates, positions)
+    plan = Plan(config, splits.fingerprint, candidates, positions)
+    return replace(plan, codes=method.codes(context.with_limits(*plan.limits)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +109,9 @@ class Pipeline:
     @cached_property
     def context(self) -> Context:
         """What the method may know, on the data that epochs are selected with."""
+        plan = self.plan
         return Context(
-            self.splits, self.config, self.options, self.plan.limits, self.plan.positions
+            self.splits, self.config, self.options, plan.limits, plan.positions, plan.codes
         )
 
     @cached_property

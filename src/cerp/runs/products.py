@@ -34,6 +34,8 @@ class Plan:
     """By budget: each way to meet it that is worth training."""
     positions: Int32Array | None
     """Where each entity stands in the chosen order; None: where its id says."""
+    codes: Int32Array | None = None
+    """The learned row of each entity in each codebook; None: a hash chooses."""
 
     @property
     def limits(self) -> tuple[int, ...]:

@@ -7,10 +7,10 @@ What is computed is defined to the last bit, so that this module and the page's
 JavaScript rank alike, whatever the machine:
 
 - Vectors are float32. Those of the embedding are composed in float32, as in
-  training. LightGCN's are propagated in float64, neighbours in ascending order,
+  training. Those over a graph are propagated in float64, neighbours in ascending order,
   and rounded once (`cerp.runtime.propagation`).
 - A score is the float64 sum of the products of two such vectors, rounded to
-  float32; for the MLP all layers are float64 and the score is rounded.
+  float32; for a tower all layers are float64 and the score is rounded.
 - Lists are ranked by that score, descending, and equal scores by item code,
   ascending: the rule of `cerp.evaluation.ranking`.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import count
 
-from cerp.artifact import VALUES_CODECS, ValuesCodec, order_bytes, table_bytes
+from cerp.artifact import VALUES_CODECS, ValuesCodec, code_bytes, order_bytes, table_bytes
 from cerp.budget import SMALLEST_LIMIT
 from cerp.errors import ConfigError
 from cerp.export.size_limit import BITS, stored_mask
@@ -106,8 +106,16 @@ class SizeSearch:
             table_bytes(stored_mask(table), is_random=True)
             for table in composed(placeholder).tables
         ]
+        codes = sum(
+            code_bytes(len(table.index.codes), table.index.size)
+            for table in composed(placeholder).tables
+            if table.index.codes is not None
+        )
         order = 0 if context.positions is None else order_bytes(context.splits.num_entities)
-        return {values: order + sum(taken[values] for taken in tables) for values in VALUES_CODECS}
+        return {
+            values: order + codes + sum(taken[values] for taken in tables)
+            for values in VALUES_CODECS
+        }
 
 
 def _bisected(low: int, high: int, last_that_fits: int) -> tuple[int, int]:

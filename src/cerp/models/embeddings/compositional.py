@@ -1,8 +1,9 @@
-"""CERP's embedding: every vector is the sum of one row from each of two pruned codebooks."""
+"""CERP's embedding: every vector is the sum of one row from each of some pruned codebooks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -22,27 +23,42 @@ from cerp.errors import ConfigError
 from cerp.models.embeddings.base import Stored, StoredTable
 from cerp.models.embeddings.composition import Composition
 from cerp.models.embeddings.diagnostics import Diagnostics, collisions
-from cerp.models.embeddings.positions import checked_positions, places_of, room_for_positions
+from cerp.models.embeddings.positions import (
+    checked_book_rows,
+    checked_positions,
+    places_of,
+    room_for,
+)
 from cerp.models.embeddings.prunable import PrunableEmbedding
 from cerp.pruning.functional import pruning_penalty
 
+CODED_DEVIATION = 0.1
+"""Of the first values of rows that learned codes choose."""
+
 
 class CompositionalEmbedding(PrunableEmbedding):
-    """``e_k = P̂[k_p] + Q̂[k_q]``, usable where an ``nn.Embedding`` stood.
+    """``e_k = Σ_j Ŵ_j[r_j(k)]``: one row from each of m codebooks, usable as an ``nn.Embedding``.
 
-    One parameter ``weight`` holds P above Q, so that pruning looks at both
-    codebooks together; `PrunableEmbedding` says how W becomes Ŵ.
+    Which rows is decided in one of two ways.
 
-    The number of rows in each codebook is ``buckets``, or follows from
-    ``budget`` (see `cerp.assignment.bucket_rule.bucket_count`). ``positions[k]`` is where
-    entity k stands in the line that the hash cuts into buckets (see
-    `cerp.assignment.ordering`); without it ids are positions, and neighbouring ids
-    share a row of Q.
+    - By a hash of a place in a line, as in the paper: two codebooks P and Q,
+      ``e_k = P̂[k_p] + Q̂[k_q]``. The number of rows in each is ``buckets``, or follows from
+      ``budget`` (see `cerp.assignment.bucket_rule.bucket_count`). ``positions[k]`` is where
+      entity k stands in the line that the hash cuts into buckets (see
+      `cerp.assignment.ordering`); without it ids are positions, and neighbouring ids share a row
+      of Q.
+    - By ``codes``, (N, m) row numbers that were learned from data (see
+      `cerp.assignment.residual_kmeans`); ``buckets`` is then the number of rows in each book, by
+      default as many as the codes name.
+
+    One parameter ``weight`` holds all codebooks, the first above the second and so on, so that
+    pruning looks at them together; `PrunableEmbedding` says how W becomes Ŵ.
     """
 
     capturable = True
 
     positions: Tensor | None
+    codes: Tensor | None
 
     def __init__(
         self,
@@ -54,41 +70,62 @@ class CompositionalEmbedding(PrunableEmbedding):
         budget: Budget | str | int | None = None,
         hash_name: Hashing = "balanced",
         positions: npt.NDArray[np.integer[Any]] | None = None,
+        codes: npt.NDArray[np.integer[Any]] | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(num_embeddings, embedding_dim, padding_idx)
-        if buckets is None and budget is not None:
-            limit = Budget.parse(budget).limit(num_embeddings, embedding_dim)
-            buckets = bucket_count(limit, num_embeddings, embedding_dim)
-        elif buckets is None or budget is not None:
-            raise ConfigError("give a compositional embedding either buckets or a budget")
-        self.hash = Hash(hash_name, num_embeddings, buckets)
-        self.weight = nn.Parameter(torch.empty(sum(self.hash.rows), embedding_dim))
+        self.hash: Hash | None = None
+        if codes is None:
+            self.hash = Hash(hash_name, num_embeddings, self._buckets(buckets, budget))
+            self.book_rows: tuple[int, ...] = self.hash.rows
+        elif budget is not None or positions is not None:
+            raise ConfigError(
+                "codes say which rows an entity has; leave out budget and positions, and give "
+                "buckets for the number of rows in each codebook"
+            )
+        else:
+            self.book_rows = checked_book_rows(codes, num_embeddings, buckets)
+        self.weight = nn.Parameter(torch.empty(sum(self.book_rows), embedding_dim))
         self.register_buffer("positions", checked_positions(positions, num_embeddings))
+        self.register_buffer(
+            "codes", None if codes is None else torch.from_numpy(np.array(codes, dtype=np.int32))
+        )
         self._compositions: dict[bool, tuple[Tensor, Composition]] = {}
         self.reset_parameters(generator)
 
+    def _buckets(self, buckets: int | None, budget: Budget | str | int | None) -> int:
+        if (buckets is None) == (budget is None):
+            raise ConfigError("give a compositional embedding either buckets or a budget")
+        if buckets is not None:
+            return buckets
+        assert budget is not None
+        limit = Budget.parse(budget).limit(self.num_embeddings, self.embedding_dim)
+        return bucket_count(limit, self.num_embeddings, self.embedding_dim)
+
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Xavier-uniform codebooks, each by its own shape."""
+        """Xavier-uniform codebooks, each by its own shape; normal ones of N(0, 0.1²) for codes."""
+        if self.codes is not None:
+            nn.init.normal_(self.weight, std=CODED_DEVIATION, generator=generator)
+            return
         for codebook in self.codebooks(self.weight.data):
             nn.init.xavier_uniform_(codebook, generator=generator)
 
-    def codebooks(self, stacked: Tensor) -> tuple[Tensor, Tensor]:
-        """The P and the Q part of something shaped like `weight`."""
-        rows_p, rows_q = self.hash.rows
-        upper, lower = torch.split(stacked, [rows_p, rows_q])
-        return upper, lower
+    def codebooks(self, stacked: Tensor) -> tuple[Tensor, ...]:
+        """The parts of something shaped like `weight`, one for each codebook."""
+        return torch.split(stacked, list(self.book_rows))
 
-    def rows_of(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Rows of `weight` that make up the vectors of ids: k_p and |P| + k_q."""
-        k_p, k_q = self._hashed(ids)
-        return k_p, k_q + self.hash.rows[0]
+    def rows_of(self, ids: Tensor) -> tuple[Tensor, ...]:
+        """Rows of `weight` that make up the vectors of ids: ``r_j(k)`` behind the books before."""
+        starts = accumulate(self.book_rows[:-1], initial=0)
+        return tuple(rows + start for rows, start in zip(self._chosen(ids), starts, strict=True))
 
     def forward(self, ids: Tensor) -> Tensor:
         """Vectors of ids: shape (*,) to (*, embedding_dim)."""
-        upper, lower = self.codebooks(self.effective_weight())
-        k_p, k_q = self._hashed(ids)
-        return self._zero_padding(F.embedding(k_p, upper) + F.embedding(k_q, lower), ids)
+        books = self.codebooks(self.effective_weight())
+        first, *others = map(F.embedding, self._chosen(ids), books)
+        for part in others:
+            first = first + part
+        return self._zero_padding(first, ids)
 
     def table(self) -> Tensor:
         """The vectors of all ids, (num_embeddings, embedding_dim)."""
@@ -124,26 +161,45 @@ class CompositionalEmbedding(PrunableEmbedding):
         return {
             "avg_dim": found.average_dimension,
             "overlap": found.overlap,
-            "buckets": self.hash.buckets,
+            "buckets": self.book_rows[0],
             "empty_entities": found.empty_entities,
             "empty_rows": found.empty_rows,
         }
 
     def stored(self) -> Stored:
-        """P and Q, with what is left of them."""
-        masks = (None, None) if self.mask is None else self.codebooks(self.mask)
+        """The codebooks, with what is left of them."""
+        masks: tuple[Tensor | None, ...] = (None,) * len(self.book_rows)
+        if self.mask is not None:
+            masks = self.codebooks(self.mask)
         books = self.codebooks(self.weight)
-        return Stored(tuple(map(StoredTable, books, _indices(self.hash), masks)))
+        return Stored(tuple(map(StoredTable, books, self._indices(), masks)))
 
     def extra_repr(self) -> str:
         """What ``print`` shows."""
-        return (
-            f"{self.num_embeddings}, {self.embedding_dim}, buckets={self.hash.buckets}, "
-            f"hash={self.hash.name}, {self.state}"
-        )
+        sizes = f"{self.num_embeddings}, {self.embedding_dim}, "
+        if self.hash is None:
+            return f"{sizes}codebooks={len(self.book_rows)}x{self.book_rows[0]}, {self.state}"
+        return f"{sizes}buckets={self.hash.buckets}, hash={self.hash.name}, {self.state}"
 
-    def _hashed(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        return self.hash(places_of(ids, self.positions, self.num_embeddings))
+    def _chosen(self, ids: Tensor) -> tuple[Tensor, ...]:
+        """The row of each id in each codebook; -1, which none has, for ids out of range."""
+        if self.hash is not None:
+            return self.hash(places_of(ids, self.positions, self.num_embeddings))
+        assert self.codes is not None
+        is_known = (ids >= 0) & (ids < self.num_embeddings)
+        found = self.codes[ids.clamp(0, self.num_embeddings - 1)].long()
+        return tuple(torch.where(is_known, rows, -1) for rows in found.unbind(-1))
+
+    def _indices(self) -> tuple[Index, ...]:
+        """Which rows entities have, as a model file writes it."""
+        if self.hash is not None:
+            return _hash_indices(self.hash)
+        assert self.codes is not None
+        columns = self.codes.cpu().numpy().T
+        return tuple(
+            Index("coded", rows, codes=np.ascontiguousarray(column))
+            for rows, column in zip(self.book_rows, columns, strict=True)
+        )
 
     def _composition_of(self, order: Tensor | None) -> Composition:
         """Of all ids in native order, or in a given one.
@@ -171,18 +227,17 @@ class CompositionalEmbedding(PrunableEmbedding):
         padding = self.padding_idx
         if padding is not None and self.positions is not None:
             padding = int(self.positions[padding])
-        return rows_of_entities(_indices(self.hash), self.num_embeddings, left_out=padding)
+        return rows_of_entities(self._indices(), self.num_embeddings, left_out=padding)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        saved = state_dict.get(prefix + "positions")
-        self.positions = room_for_positions(
-            self.positions, saved, self.num_embeddings, self.weight.device
-        )
+        device = self.weight.device
+        self.positions = room_for(self.positions, state_dict.get(prefix + "positions"), device)
+        self.codes = room_for(self.codes, state_dict.get(prefix + "codes"), device)
         self._compositions.clear()
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
-def _indices(buckets: Hash) -> tuple[Index, Index]:
+def _hash_indices(buckets: Hash) -> tuple[Index, Index]:
     """The hash as a model file writes it, for P and for Q."""
     rows_p, rows_q = buckets.rows
     if buckets.name == "quotient-remainder":

@@ -1,4 +1,4 @@
-"""What is left of two codebooks after pruning, counted over all entities."""
+"""What is left of codebooks after pruning, counted over all entities."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ class Diagnostics(Usage):
     """The counts of `cerp.assignment.usage.Usage`, and the entities that became alike."""
 
     collisions: int
-    """Entities that cannot be told from an earlier one, because the row in which the two
-    differ is empty in both. 0 before pruning: no two entities share both rows."""
+    """Entities that cannot be told from an earlier one, because the rows in which the two
+    differ are empty in both, or because they have the same rows. A hash gives no two entities
+    the same rows; learned codes may."""
 
 
 def collisions(masks: Sequence[Mask], rows: Iterable[Sequence[Int64Array]]) -> int:
-    """Entities that two codebooks do not tell from an earlier one; arguments as `count_usage`."""
+    """Entities that codebooks do not tell from an earlier one; arguments as `count_usage`."""
     has_values: list[Mask] = [mask.sum(axis=1) > 0 for mask in masks]
-    alone_in = [np.zeros_like(own) for own in has_values]  # rows that alone make up a vector
-    empty = alone = 0
-    for row_p, row_q in rows:
-        some_p, some_q = has_values[0][row_p], has_values[1][row_q]
-        empty += int((~some_p & ~some_q).sum())
-        only_p, only_q = row_p[some_p & ~some_q], row_q[some_q & ~some_p]
-        alone += len(only_p) + len(only_q)
-        alone_in[0][only_p] = alone_in[1][only_q] = True
-    return alone - sum(int(own.sum()) for own in alone_in) + max(empty - 1, 0)
+    keys = []
+    for chunk in rows:
+        # All empty rows of a book are alike: they get the number behind its last one.
+        told = [
+            np.where(some[own], own, len(some)) for some, own in zip(has_values, chunk, strict=True)
+        ]
+        keys.append(np.stack(told, axis=1).astype(np.int32))
+    if not keys:
+        return 0
+    entities = np.concatenate(keys)
+    return len(entities) - len(np.unique(entities, axis=0))

@@ -1,4 +1,4 @@
-"""Where entities stand in the line that a hash cuts into rows.
+"""Where entities stand in the line that a hash cuts into rows, or which rows codes give them.
 
 ``positions[k]`` is the place of entity k (see `cerp.assignment.ordering`); without
 positions, ids are places.
@@ -44,12 +44,26 @@ def places_of(ids: Tensor, positions: Tensor | None, num_embeddings: int) -> Ten
     return torch.where((ids >= 0) & (ids < num_embeddings), places, -1)
 
 
-def room_for_positions(
-    positions: Tensor | None, saved: Tensor | None, num_embeddings: int, device: torch.device
-) -> Tensor | None:
-    """What a saved state's positions can be copied into; None where it has none."""
+def checked_book_rows(
+    codes: npt.NDArray[np.integer[Any]], num_embeddings: int, rows: int | None
+) -> tuple[int, ...]:
+    """How many rows each codebook has, for codes of shape (N, m) that name rows of all of them."""
+    if codes.ndim != 2 or len(codes) != num_embeddings or codes.shape[1] < 1:
+        raise DataError(
+            f"codes must have the shape ({num_embeddings}, number of codebooks), one line for each "
+            f"entity, got {codes.shape}"
+        )
+    least, most = int(codes.min()), int(codes.max())
+    rows = most + 1 if rows is None else rows
+    if least < 0 or most >= rows:
+        raise DataError(f"codes must name rows 0..{rows - 1}, got {least} to {most}")
+    return (rows,) * int(codes.shape[1])
+
+
+def room_for(kept: Tensor | None, saved: Tensor | None, device: torch.device) -> Tensor | None:
+    """What a saved buffer can be copied into; None where there is none."""
     if saved is None:
         return None
-    if positions is not None:
-        return positions
-    return torch.empty(num_embeddings, dtype=torch.int32, device=device)
+    if kept is not None and kept.shape == saved.shape:
+        return kept
+    return torch.empty(saved.shape, dtype=saved.dtype, device=device)

@@ -1,4 +1,4 @@
-// The MLP backbone: W_n relu(... relu(W_1 [e_u; e_i] + b_1) ...) + b_n, in double precision.
+// The tower: W_n relu(... relu(W_1 [e_u; e_i] + b_1) ...) + b_n, in double precision.
 
 export class Perceptron {
   #first;
@@ -10,10 +10,10 @@ export class Perceptron {
     [this.#first, ...this.#rest] = layers;
     let inputs = this.#first?.outputs;
     for (const layer of this.#rest) {
-      if (layer.inputs !== inputs) throw new Error("The layers of the MLP do not fit together.");
+      if (layer.inputs !== inputs) throw new Error("The layers of the tower do not fit together.");
       inputs = layer.outputs;
     }
-    if (this.#first?.inputs !== 2 * columns || inputs !== 1) throw new Error("The MLP does not fit its vectors.");
+    if (this.#first?.inputs !== 2 * columns || inputs !== 1) throw new Error("The tower does not fit its vectors.");
     const { outputs } = this.#first;
     const items = itemVectors.length / columns;
     this.#itemHalves = new Float64Array(items * outputs);
