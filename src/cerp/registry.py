@@ -63,8 +63,8 @@ class Registry(Generic[_Part]):
         return iter(self.names())
 
     def is_own(self, name: str) -> bool:
-        """Whether it was added here, and not by an entry point that was not asked for yet."""
-        return name in self._parts
+        """Whether it is one of cerp's own."""
+        return name in self._own
 
     def __contains__(self, name: object) -> bool:
         return name in self._parts or name in self._places()

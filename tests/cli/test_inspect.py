@@ -105,9 +105,9 @@ def test_a_model_is_counted_alike_where_it_is_trained_and_in_its_file(
     zeros = sum(int((table.stored & (table.weight == 0)).sum()) for table in file.embedding.tables)
     assert zeros > 0
     found, facts = json.loads(inspect(str(tmp_path / "model.cerp"), "--json").stdout), rounded.facts
-    assert found["stored_values"] == facts["nnz"] == facts["stored_count"] == facts["paper_count"]
-    assert found["average_dimension"] == facts["avg_dim"]
-    assert found["overlap"] == facts["overlap"]
-    assert found["empty_entities"] == facts["empty_entities"]
-    assert found["empty_rows"] == facts["empty_rows"]
-    assert facts["nnz"] <= rounded.limit
+    assert found["stored_values"] == facts.nnz == facts.stored_count == facts.paper_count
+    assert found["average_dimension"] == facts.avg_dim
+    assert found["overlap"] == facts.overlap
+    assert found["empty_entities"] == facts.empty_entities
+    assert found["empty_rows"] == facts.empty_rows
+    assert facts.nnz <= rounded.limit

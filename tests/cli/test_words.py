@@ -83,24 +83,13 @@ VERB = re.compile(
 )
 
 STILL_TO_DO = {
-    "artifact/file.py",
     "comparison/jobs.py",
     "comparison/tuning.py",
     "comparison/variants.py",
-    "config.py",
-    "evaluation/evaluate.py",
-    "export/to_arrays.py",
-    "models/embeddings/base.py",
     "paper/reproduce.py",
     "report/judging.py",
     "report/popularity.py",
     "report/runs.py",
-    "runs/fit.py",
-    "runs/folder.py",
-    "runs/pipeline.py",
-    "runtime/list_tables.py",
-    "runtime/recommending.py",
-    "sizing/precision_plan.py",
 }
 
 

@@ -92,6 +92,6 @@ def test_facts_do_not_repeat_the_word():
 
 def test_a_backbone_that_scores_in_another_way_is_trained_but_not_shipped():
     model = fitted("sealed")
-    assert "cannot hold the backbone 'sealed'" in model.facts["why_no_file"]
+    assert "cannot hold the backbone 'sealed'" in (model.facts.why_no_file or "")
     with pytest.raises(ConfigError, match="neither a dot product nor a tower"):
         model.file()

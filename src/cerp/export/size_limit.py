@@ -65,7 +65,7 @@ def _without_smallest(model: ShippedModel, count: int) -> ShippedModel:
     if isinstance(embedding, PropagatedTables) or all(t.mask is None for t in embedding.tables):
         raise ConfigError(
             "the model does not fit into the limit, and nothing of it can be left out: its tables "
-            "are dense; choose a coarser --values, or a tighter budget"
+            "are dense; choose a coarser value_precision, or a tighter budget"
         )
     sizes = np.concatenate([np.abs(table.weight[stored_mask(table)]) for table in embedding.tables])
     if count >= len(sizes):

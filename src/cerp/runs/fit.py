@@ -170,7 +170,7 @@ def load_run(folder: str | Path, splits: Splits, *, device: str = "cpu") -> list
         raise DataError(
             f"{folder} was trained on other data, or on another split: its fingerprint is "
             f"{plan.fingerprint[:12]}, that of the data given {splits.fingerprint[:12]}. Name the "
-            "same data, split alike; a split is kept by 'cerp data split'"
+            "same data, split alike; a split is kept by Splits.save"
         )
     if missing := there.missing(plan):
         raise DataError(

@@ -1,7 +1,7 @@
 """What a file format is, and the formats there are by name.
 
-A format is one file: a function that reads it, and a `FileFormat` that says how it is recognised,
-added to `FORMATS`. A package of its own adds one by an entry point:
+A format is one file: a function that reads it, and a `FileFormat` that says how it is recognised.
+A package of its own adds one by an entry point:
 
     [project.entry-points."cerp.formats"]
     mine = "my_package.my_format:FORMAT"
@@ -63,12 +63,21 @@ class FileFormat:
     is_text: bool = True
 
 
-FORMATS: Registry[FileFormat] = Registry("format", "cerp.formats")
-"""Every file format, by the name that ``format=`` takes."""
+FORMATS: Registry[FileFormat] = Registry(
+    "format",
+    "cerp.formats",
+    {
+        "csv": "cerp.data.formats.delimited:DELIMITED",
+        "jsonl": "cerp.data.formats.json_lines:JSON_LINES",
+        "lightgcn": "cerp.data.formats.lightgcn_text:LIGHTGCN",
+        "parquet": "cerp.data.formats.parquet:PARQUET",
+        "recbole": "cerp.data.formats.recbole:RECBOLE",
+    },
+)
+"""Every file format, by the name that ``format=`` takes. A new one is a file and a line here."""
 
 
 def format_of_suffix(suffix: str) -> str | None:
     """The name of the format that a file's ending stands for; cerp's own come first."""
-    own = [name for name in FORMATS.names() if FORMATS.is_own(name)]
-    others = [name for name in FORMATS.names() if name not in own]
-    return next((name for name in (*own, *others) if suffix in FORMATS[name].suffixes), None)
+    names = sorted(FORMATS, key=lambda name: not FORMATS.is_own(name))
+    return next((name for name in names if suffix in FORMATS[name].suffixes), None)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cerp.data.formats import text_files
-from cerp.data.formats.base import COLUMN_OPTIONS, FORMATS, LAYOUT_OPTIONS, FileFormat, SourceFile
+from cerp.data.formats.base import COLUMN_OPTIONS, LAYOUT_OPTIONS, FileFormat, SourceFile
 from cerp.data.formats.columns import Origin, Wanted, choose_columns
 from cerp.data.formats.duckdb_scan import Database, Scan, ScanError, read_scan
 from cerp.data.formats.sniffing import Layout, Record, records, sniff
@@ -112,12 +112,9 @@ def read_delimited(file: SourceFile, wanted: Wanted) -> Interactions:
     return DelimitedFile(file.plain, file.path, layout).read(wanted)
 
 
-FORMATS.add(
-    "csv",
-    FileFormat(
-        "delimited text",
-        read_delimited,
-        (".csv", ".tsv", ".tab", ".psv", ".dat", ".data"),
-        options=COLUMN_OPTIONS | LAYOUT_OPTIONS,
-    ),
+DELIMITED = FileFormat(
+    "delimited text",
+    read_delimited,
+    (".csv", ".tsv", ".tab", ".psv", ".dat", ".data"),
+    options=COLUMN_OPTIONS | LAYOUT_OPTIONS,
 )

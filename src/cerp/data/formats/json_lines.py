@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cerp.data.formats import text_files
-from cerp.data.formats.base import FORMATS, FileFormat, SourceFile
+from cerp.data.formats.base import FileFormat, SourceFile
 from cerp.data.formats.columns import Column, Origin, Wanted, choose_columns
 from cerp.data.formats.frames import Values, read_columns
 from cerp.data.interactions import Interactions
@@ -72,4 +72,4 @@ def _array(column: list[Any]) -> Values:
     return array
 
 
-FORMATS.add("jsonl", FileFormat("JSON lines", read_json_lines, (".jsonl", ".ndjson", ".json")))
+JSON_LINES = FileFormat("JSON lines", read_json_lines, (".jsonl", ".ndjson", ".json"))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cerp.data.formats.base import FORMATS, FileFormat, SourceFile
+from cerp.data.formats.base import FileFormat, SourceFile
 from cerp.data.formats.columns import Wanted
 from cerp.data.formats.text_files import comment_error, empty_error
 from cerp.data.formats.vocabulary import LARGEST_ID
@@ -121,6 +121,4 @@ def _too_large_error(number: str, path: Path, what: str) -> DataError:
 
 
 # ``.txt`` says little: `cerp.data.formats.recognising` looks at the content.
-FORMATS.add(
-    "lightgcn", FileFormat("the LightGCN format", read_lightgcn, options=frozenset({"ids"}))
-)
+LIGHTGCN = FileFormat("the LightGCN format", read_lightgcn, options=frozenset({"ids"}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cerp.data.formats.base import FORMATS, FileFormat, SourceFile
+from cerp.data.formats.base import FileFormat, SourceFile
 from cerp.data.formats.columns import Origin, Wanted, choose_columns
 from cerp.data.formats.duckdb_scan import Database, Scan, ScanError, read_scan
 from cerp.data.formats.times import INSTANT, SECONDS, TEXT_READINGS, WHOLE_NUMBER
@@ -78,4 +78,4 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-FORMATS.add("parquet", FileFormat("Parquet", read_parquet, SUFFIXES, is_text=False))
+PARQUET = FileFormat("Parquet", read_parquet, SUFFIXES, is_text=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cerp.data.formats.base import COLUMN_OPTIONS, FORMATS, LAYOUT_OPTIONS, FileFormat, SourceFile
+from cerp.data.formats.base import COLUMN_OPTIONS, LAYOUT_OPTIONS, FileFormat, SourceFile
 from cerp.data.formats.columns import Wanted
 from cerp.data.formats.delimited import DelimitedFile
 from cerp.data.formats.sniffing import sniff
@@ -25,7 +25,4 @@ def read_recbole(file: SourceFile, wanted: Wanted) -> Interactions:
     return DelimitedFile(file.plain, file.path, replace(layout, columns=names)).read(wanted)
 
 
-FORMATS.add(
-    "recbole",
-    FileFormat("RecBole", read_recbole, (".inter",), options=COLUMN_OPTIONS | LAYOUT_OPTIONS),
-)
+RECBOLE = FileFormat("RecBole", read_recbole, (".inter",), options=COLUMN_OPTIONS | LAYOUT_OPTIONS)

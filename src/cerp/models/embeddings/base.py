@@ -116,7 +116,7 @@ class Embedding(nn.Module, ABC):
         """The tables that a model file holds, as views of the parameters."""
         raise ConfigError(
             f"{type(self).__name__} cannot be written to a model file: its vectors are not rows "
-            "of tables. With LightGCN, export the propagated tables instead (--graph tables)"
+            "of tables. With LightGCN, export the propagated tables instead (graph='tables')"
         )
 
     def _zero_padding(self, vectors: Tensor, ids: Tensor | None = None) -> Tensor:
