@@ -326,7 +326,7 @@ def test_with_nothing_to_judge_by_a_file_is_of_the_finest_precision_that_fits():
 
 
 def test_a_lightgcn_file_cannot_leave_out_its_graph():
-    with pytest.raises(ConfigError, match="graph=tables seen=False"):
+    with pytest.raises(ConfigError, match="graph=tables store_seen=False"):
         fitted(backbone="lightgcn", budgets=("80%",), store_seen=False)
 
 

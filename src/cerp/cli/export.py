@@ -93,9 +93,9 @@ def export(
     assert best.data is not None
     write_bytes(output, best.data)
     if as_json:
-        print_json(_as_json(tried, best, output))
+        print_json(_as_json(tried, best, output, model.config.selection_metric))
         return
-    _print(tried, best)
+    _print(tried, best, model.config.selection_metric)
     print_note("saved", f"{output} ({len(best.data):,} bytes, {best.values}, {best.graph})")
 
 
@@ -109,7 +109,7 @@ def _chosen_model(models: list[FittedModel], budget: str | None) -> FittedModel:
     raise ConfigError(f"the run has no model for {budget!r}; it has {there}")
 
 
-def _as_json(tried: list[Written], best: Written, output: Path) -> dict[str, Any]:
+def _as_json(tried: list[Written], best: Written, output: Path, metric: str) -> dict[str, Any]:
     return {
         "file": str(output),
         "values": best.values,
@@ -122,23 +122,23 @@ def _as_json(tried: list[Written], best: Written, output: Path) -> dict[str, Any
                 "fits": entry.data is not None,
                 "embedding_bytes": entry.data and embedding_bytes(section_bytes(entry.data)),
                 "total_bytes": entry.data and len(entry.data),
-                "valid_ndcg@10": entry.ndcg,
+                f"valid_{metric}": entry.valid,
             }
             for entry in tried
         ],
     }
 
 
-def _print(tried: list[Written], best: Written) -> None:
+def _print(tried: list[Written], best: Written, metric: str) -> None:
     print_table(
-        ("values", "graph", "embedding bytes", "file bytes", "valid ndcg@10", ""),
+        ("values", "graph", "embedding bytes", "file bytes", f"valid {metric}", ""),
         [
             (
                 entry.values,
                 entry.graph,
                 "-" if entry.data is None else embedding_bytes(section_bytes(entry.data)),
                 "does not fit" if entry.data is None else len(entry.data),
-                "-" if entry.ndcg is None else entry.ndcg,
+                "-" if entry.valid is None else entry.valid,
                 "written" if entry is best else "",
             )
             for entry in tried

@@ -88,7 +88,7 @@ def read_tuned(path: str | PathLike[str]) -> BestSettings:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(
             f"{path} holds no settings ({type(error).__name__}: {error}); "
-            "give the best.json that 'cerp tune' wrote"
+            "give the best.json that cerp.tune wrote"
         ) from None
     config_of(tuned.method, tuned.backbone, settings)  # names what does not exist
     return tuned

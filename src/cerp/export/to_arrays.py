@@ -29,7 +29,7 @@ from cerp.config import Config
 from cerp.data.ids import Id, Int32Array
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
-from cerp.models.backbones import Backbone, LightGCN, TorchScorer
+from cerp.models.backbones import Backbone, TorchScorer
 from cerp.models.backbones.base import DotScorer
 from cerp.models.embeddings.base import Embedding
 from cerp.models.recommender import Recommender
@@ -83,7 +83,7 @@ def ship(
 ) -> ShippedModel:
     """A trained recommender as plain arrays.
 
-    LightGCN goes with the training graph (``edges``), to propagate at load, or
+    What is propagated goes with the training graph (``edges``), to propagate at load, or
     with its vectors after propagation (``tables``): larger, and ready at once.
     Of titles, if there are any, an item without one is called by its id.
     """
@@ -184,7 +184,10 @@ def file_facts(
 
 @torch.no_grad()
 def _propagated(recommender: Recommender) -> PropagatedTables:
-    backbone = recommender.backbone
-    assert isinstance(backbone, LightGCN)
-    table = backbone.graph.propagate(recommender.embedding.table(), backbone.layers).cpu().numpy()
-    return PropagatedTables(table[: backbone.num_users], table[backbone.num_users :])
+    """The vectors that a backbone scores by, whatever it did to have them."""
+    scorer = recommender.scorer()
+    assert isinstance(scorer, DotScorer)
+    users = torch.arange(recommender.backbone.num_users, device=recommender.device)
+    return PropagatedTables(
+        scorer.user_vectors(users).cpu().numpy(), scorer.item_vectors.cpu().numpy()
+    )

@@ -145,7 +145,7 @@ def _read_run(folder: Path) -> FinishedRun:
         origin = Origin(fingerprint, version, device, result.get("id_leak"))
     except (ValueError, LookupError, TypeError, AttributeError, OSError, ConfigError) as error:
         raise DataError(
-            f"{path} is not what 'cerp train' of this version writes ({type(error).__name__}: "
+            f"{path} is not what a run of this version writes ({type(error).__name__}: "
             f"{error}); train the run again"
         ) from None
     if not facts:
@@ -164,7 +164,7 @@ def _read_curves(path: Path) -> dict[str, Curve]:
             curves.setdefault(row["stage"], []).append(numbers)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(
-            f"{path} is not what 'cerp train' writes ({error}); remove it to leave its curves out"
+            f"{path} is not what a run writes ({error}); remove it to leave its curves out"
         ) from None
     return curves
 

@@ -10,6 +10,7 @@ from cerp.artifact import VALUES_CODECS, Encoding, ValuesCodec, decode
 from cerp.data.ids import Id
 from cerp.errors import ConfigError
 from cerp.evaluation.evaluate import evaluate
+from cerp.evaluation.metrics import cutoff_of
 from cerp.export.size_limit import BITS, SizeLimit
 from cerp.export.to_arrays import Graph, scorer_of
 from cerp.runs.fitted_model import FittedModel
@@ -23,8 +24,8 @@ class Written(NamedTuple):
     graph: Graph
     data: bytes | None
     """The file; None where the model cannot be written so."""
-    ndcg: float | None
-    """Validation NDCG@10 of the file; None where there is no validation part, or no file."""
+    valid: float | None
+    """The selection metric of the file on validation; None without a validation part or a file."""
     why_not: str | None = None
     """Why there is no file."""
 
@@ -38,9 +39,9 @@ def every_encoding(
     ids: bool = True,
     titles: Mapping[Id, str] | None = None,
 ) -> list[Written]:
-    """The model in all precisions; LightGCN with its graph and as tables, unless one is given."""
+    """The model in all precisions; one with a graph also as tables, unless one is given."""
     graphs: list[Graph] = ["edges"] if graph is None else [graph]
-    if graph is None and model.config.backbone == "lightgcn":
+    if graph is None and model.recommender.backbone.needs_graph:
         graphs.append("tables")
     return [
         _written(model, Encoding(values, seen=seen, ids=ids), way, limit, titles)
@@ -64,9 +65,9 @@ def best_written(
 
 
 def _worth(entry: Written) -> tuple[float, int]:
-    if entry.ndcg is None:
+    if entry.valid is None:
         return 0.0, BITS[entry.values]
-    return entry.ndcg, -len(entry.data or b"")
+    return entry.valid, -len(entry.data or b"")
 
 
 def _written(
@@ -80,10 +81,11 @@ def _written(
         data = model.file(encoding, graph=graph, limit=limit, titles=titles)
     except ConfigError as error:
         return Written(encoding.values, graph, None, None, str(error))
-    ndcg = None
+    valid = None
     if len(model.splits.valid):
+        metric = model.config.selection_metric
         scorer = scorer_of(model.recommender, decode(data))
         memory = score_memory(model.recommender.device)
-        metrics = evaluate(scorer, model.splits, on="valid", ks=(10,), memory=memory)
-        ndcg = metrics.mean["ndcg@10"]
-    return Written(encoding.values, graph, data, ndcg)
+        metrics = evaluate(scorer, model.splits, on="valid", ks=(cutoff_of(metric),), memory=memory)
+        valid = metrics.mean[metric]
+    return Written(encoding.values, graph, data, valid)

@@ -166,5 +166,5 @@ class FittedModel:
         try:
             composed(self.recommender.embedding)
         except ConfigError:
-            return "tables" if self.config.backbone == "lightgcn" else "edges"
+            return "tables" if self.recommender.backbone.needs_graph else "edges"
         return "edges"

@@ -17,6 +17,7 @@ from cerp.errors import ConfigError
 from cerp.export.size_limit import SizeLimit
 from cerp.export.to_arrays import composed
 from cerp.methods.base import Context, Method
+from cerp.models.backbones.base import BACKBONES
 from cerp.sizing.file_overhead import bytes_beside_embedding
 from cerp.sizing.size_search import SizeSearch
 
@@ -76,11 +77,11 @@ def precision_plan(method: Method, context: Context, budget: str) -> list[Candid
 
 
 def _encoding(config: Config, values: ValuesCodec) -> Encoding:
-    if config.backbone == "lightgcn" and not config.store_seen:
+    if BACKBONES[config.backbone].needs_graph and not config.store_seen:
         raise ConfigError(
-            "a LightGCN file holds the training graph, which is what users have seen; leave out "
-            "seen=False, and export propagated tables without it afterwards: graph=tables "
-            "seen=False"
+            f"a {config.backbone} file holds the training graph, which is what users have seen; "
+            "leave out store_seen=False, and export propagated tables without it afterwards: graph=tables "
+            "store_seen=False"
         )
     return Encoding(values, seen=config.store_seen)
 

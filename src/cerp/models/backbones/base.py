@@ -67,6 +67,9 @@ class Backbone(nn.Module):
     """How a model file scores two final vectors: by their ``dot`` product, or by the ``tower``
     of this backbone's weights. None: a file cannot hold this backbone."""
 
+    needs_graph: ClassVar[bool] = False
+    """Whether a model file must hold the training graph, to propagate vectors over it."""
+
     layers: int = 0
     """How often vectors are propagated over the training graph before they are final."""
 

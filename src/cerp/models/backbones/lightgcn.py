@@ -21,6 +21,7 @@ class LightGCN(Backbone):
     """
 
     capturable = True
+    needs_graph = True
     head = "dot"
 
     def __init__(
