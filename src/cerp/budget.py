@@ -7,16 +7,50 @@ A budget limits *stored values*: a finished model has nnz <= t. The share in
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
 from cerp.errors import ConfigError
+from cerp.registry import Registry
 
 SMALLEST_LIMIT = 2
-"""One value for each of the two codebooks."""
+"""One value for each of two codebooks."""
 
-_NUMBER = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*(%|[kmg]?i?b)?", re.ASCII | re.IGNORECASE)
+NO_BUDGET = (
+    "it is neither a pruned share such as '99%' nor a whole number of values such as 90673 nor a "
+    "size such as '400KB'"
+)
+
+Unit = Callable[[Fraction, int, int], Fraction | int]
+"""Values that a number of the unit allows, of a table of N entities and d dimensions."""
+
+UNITS: Registry[Unit] = Registry("unit of budgets", "cerp.units")
+"""By what is written behind the number. Bytes are no such unit: they limit a file."""
+
+_NUMBER = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*(\S*)", re.ASCII)
+_SIZE = re.compile(r"[kmg]?i?b", re.ASCII | re.IGNORECASE)
 _THOUSANDS = {"": 0, "k": 1, "m": 2, "g": 3}
+
+
+@UNITS.register("%")
+def pruned_share(percent: Fraction, num_entities: int, dim: int) -> Fraction:
+    """``(1 − s)·N·d`` values for a pruned share s."""
+    if not 0 < percent < 100:
+        raise ConfigError("the pruned share must be above 0% and below 100%")
+    return (1 - percent / 100) * num_entities * dim
+
+
+@UNITS.register("")
+def count(number: Fraction, num_entities: int, dim: int) -> Fraction:
+    """The number itself."""
+    if number.denominator != 1:
+        raise ConfigError(NO_BUDGET)
+    if number < SMALLEST_LIMIT:
+        raise ConfigError(
+            f"the smallest possible is {SMALLEST_LIMIT} values, one for each codebook"
+        )
+    return number
 
 
 @dataclass(frozen=True)
@@ -26,11 +60,9 @@ class Budget:
     text: str
     """As the caller wrote it."""
 
-    kept: Fraction | int | None
-    """The share of the full table that may be stored, or a count of values; None: `size` limits."""
-
-    size: int | None = None
-    """The bytes that the embedding may take in a model file."""
+    number: Fraction
+    unit: str
+    """Of `UNITS`, or of bytes."""
 
     @classmethod
     def parse(cls, value: Budget | str | int) -> Budget:
@@ -39,36 +71,37 @@ class Budget:
             return value
         text = str(value).strip()
         match = _NUMBER.fullmatch(text)
-        number, unit = match.groups() if match else ("", None)
-        if unit == "%":
-            return cls(text, _kept_share(text, Fraction(number)))
-        if unit is not None:
-            return cls(text, None, parse_size(text, "budget"))
-        if match is None or "." in number:
-            raise ConfigError(
-                f"budget {text!r} is neither a pruned share such as '99%' nor a whole number of "
-                "values such as 90673 nor a size such as '400KB'"
-            )
-        count = int(number)
-        if count < SMALLEST_LIMIT:
-            raise ConfigError(
-                f"budget {text!r} is too small: the smallest possible is {SMALLEST_LIMIT} values, "
-                "one for each codebook"
-            )
-        return cls(text, count)
+        number, unit = match.groups() if match else ("0.5", "")  # no count, which the unit says
+        budget = cls(text, Fraction(number), unit)
+        if budget.size is None:
+            budget._values(1, 1)  # what no table allows is refused now
+        return budget
+
+    @property
+    def size(self) -> int | None:
+        """The bytes that the embedding may take in a model file; None: values are limited."""
+        return parse_size(self.text, "budget") if _SIZE.fullmatch(self.unit) else None
+
+    def _values(self, num_entities: int, dim: int) -> Fraction | int:
+        if self.unit not in UNITS:
+            raise ConfigError(f"budget {self.text!r} cannot be: {NO_BUDGET}")
+        try:
+            return UNITS[self.unit](self.number, num_entities, dim)
+        except ConfigError as error:
+            raise ConfigError(f"budget {self.text!r} cannot be: {error}") from None
 
     def __str__(self) -> str:
         return self.text
 
     def limit(self, num_entities: int, dim: int) -> int:
-        """t: the count itself, or ``⌊(1 − s)·N·d⌋`` for a pruned share s, computed exactly."""
-        if self.kept is None:
+        """t: the whole values that the unit allows, computed exactly."""
+        if self.size is not None:
             raise ConfigError(
                 f"budget {self.text!r} is a number of bytes, and only a model file has bytes to "
                 "limit; here, give a pruned share such as '99%' or a count of values such as 90673"
             )
         full = num_entities * dim
-        limit = self.kept if isinstance(self.kept, int) else int(self.kept * full)
+        limit = int(self._values(num_entities, dim))
         if not SMALLEST_LIMIT <= limit <= full:
             raise ConfigError(
                 f"budget {self.text!r} allows {limit:,} values for {num_entities:,} entities of "
@@ -84,8 +117,8 @@ def parse_size(text: str, name: str = "size") -> int:
     ``name`` is what a message calls it, such as the option that it was given with.
     """
     match = _NUMBER.fullmatch(text.strip())
-    number, unit = match.groups() if match else ("", None)
-    if unit in (None, "%") or number.startswith("-"):
+    number, unit = match.groups() if match else ("", "")
+    if not _SIZE.fullmatch(unit) or number.startswith("-"):
         raise ConfigError(
             f"{name} {text!r} is not a size: a number with B, KB, MB or GB; write one such as "
             "'400KB' or '2MB'"
@@ -95,14 +128,6 @@ def parse_size(text: str, name: str = "size") -> int:
     if size == 0:
         raise ConfigError(f"{name} {text!r} leaves no room at all; write a size such as '2MB'")
     return size
-
-
-def _kept_share(text: str, percent: Fraction) -> Fraction:
-    if not 0 < percent < 100:
-        raise ConfigError(
-            f"budget {text!r} is out of range: the pruned share must be above 0% and below 100%"
-        )
-    return 1 - percent / 100
 
 
 def percent_of(budget: str) -> float | None:

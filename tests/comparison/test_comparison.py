@@ -101,7 +101,7 @@ def test_settings_of_a_search_reach_their_method_and_backbone_alone(tmp_path: Pa
     jobs = plan(["ud"], ["mf", "mlp"], ["90%"], 1, tuned={("ud", "mf"): found.settings})
     assert [(job.is_tuned, job.config.train.epochs) for job in jobs] == [(True, 7), (False, 60)]
     path.write_text("{}")
-    with pytest.raises(ConfigError, match=r"holds no settings .* 'cerp tune' wrote"):
+    with pytest.raises(ConfigError, match=r"holds no settings .* cerp.tune wrote"):
         read_tuned(path)
 
 

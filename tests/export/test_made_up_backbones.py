@@ -13,9 +13,8 @@ from cerp.config import Config, PruneConfig, RunOptions, TrainConfig
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError
-from cerp.models import backbones
+from cerp.models import BACKBONES, backbones
 from cerp.models.backbones import MLP, LightGCN, MatrixFactorization
-from cerp.models.backbones.base import BACKBONES
 from cerp.runs.fit import fit_all
 from cerp.runs.fitted_model import FittedModel
 from cerp.server.card import model_card

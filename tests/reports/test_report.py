@@ -153,9 +153,7 @@ def test_an_unfinished_run_is_refused(tmp_path: Path):
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"config": {"methd": 1}}', '{"config": 3}'])
 def test_metrics_that_cerp_did_not_write_are_refused(tmp_path: Path, content: str):
     (tmp_path / "metrics.json").write_text(content)
-    with pytest.raises(
-        DataError, match=r"metrics\.json is not what 'cerp train' of this version writes"
-    ):
+    with pytest.raises(DataError, match=r"metrics\.json is not what a run of this version writes"):
         read_runs([tmp_path])
 
 

@@ -17,6 +17,7 @@ from cerp.cli.options import (
 )
 from cerp.cli.output import print_json, print_note
 from cerp.data.splits import Splits
+from cerp.models import BACKBONES
 
 DEFAULT_BUDGETS = ["99%"]
 DEFAULT_BACKBONES = ["lightgcn"]
@@ -43,7 +44,7 @@ def compare(
         ),
     ] = DEFAULT_BUDGETS,
     backbone: Annotated[
-        list[str], typer.Option(help="lightgcn, mlp or mf; repeatable.")
+        list[str], typer.Option(help=f"{', '.join(BACKBONES)}; repeatable.")
     ] = DEFAULT_BACKBONES,
     seeds: Annotated[
         int,

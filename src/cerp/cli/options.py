@@ -137,8 +137,9 @@ def chosen_device(name: str) -> str:
 def question_small_counts(budgets: Iterable[str]) -> None:
     """Ask on standard error about budgets that may lack their percent sign, such as ``90``."""
     for budget in budgets:
-        kept = Budget.parse(budget).kept
-        if isinstance(kept, int) and kept < 100:
+        parsed = Budget.parse(budget)
+        kept = int(parsed.number)
+        if parsed.unit == "" and kept < 100:
             print_note("note", f"--budget {budget} allows {kept} values; did you mean {kept}%?")
 
 

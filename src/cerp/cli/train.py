@@ -22,6 +22,8 @@ from cerp.cli.output import print_json, print_note, print_table
 from cerp.config import RunOptions
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
+from cerp.methods import METHODS
+from cerp.models import BACKBONES
 from cerp.presets import preset, with_settings
 
 if TYPE_CHECKING:
@@ -54,14 +56,12 @@ def train(
         bool, typer.Option("--seen/--no-seen", help="Whether the file says what users have seen.")
     ] = True,
     backbone: Annotated[
-        str | None, typer.Option(help="lightgcn, mlp or mf.  [default: lightgcn]")
+        str | None,
+        typer.Option(help=f"{', '.join(BACKBONES)}.  [default: lightgcn]"),
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(
-            help="autoemb, cerp, dhe, esapn, full (no compression), hash, magnitude, optembed, "
-            "pep, qr or ud.  [default: cerp]"
-        ),
+        typer.Option(help=f"{', '.join(METHODS)}; full is no compression.  [default: cerp]"),
     ] = None,
     preset_name: Annotated[
         Literal["default", "paper"],

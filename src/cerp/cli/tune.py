@@ -17,6 +17,7 @@ from cerp.cli.options import (
 )
 from cerp.cli.output import print_json, print_note, print_table
 from cerp.data.splits import Splits
+from cerp.models import BACKBONES
 
 if TYPE_CHECKING:
     from cerp.comparison.tuned import BestSettings
@@ -29,7 +30,7 @@ def tune(
         Path, typer.Option("--output", "-o", help="Folder of the search.", show_default=False)
     ],
     method: Annotated[str, typer.Option(help="As 'cerp compare' calls it.")] = "cerp",
-    backbone: Annotated[str, typer.Option(help="lightgcn, mlp or mf.")] = "lightgcn",
+    backbone: Annotated[str, typer.Option(help=f"{', '.join(BACKBONES)}.")] = "lightgcn",
     budget: Annotated[str, typer.Option(help="At which budget to search.")] = "99%",
     trials: Annotated[
         int | None,

@@ -170,10 +170,14 @@ def _budgets(results: Results, backbone: str, *, is_in_bytes: bool) -> list[str]
     return sorted(kept, key=_tightness)
 
 
+LARGE_TABLE = (10**9, 10**3)
+"""Entities and dimensions: budgets are ordered by what they allow of this table."""
+
+
 def _tightness(budget: str) -> tuple[bool, float]:
     parsed = Budget.parse(budget)
-    amount = parsed.size if parsed.kept is None else parsed.kept
-    return isinstance(amount, int), -float(amount or 0)
+    amount = parsed.size or parsed.limit(*LARGE_TABLE)
+    return parsed.unit != "%", -float(amount)
 
 
 def _distinct(values: Iterable[str | None]) -> list[str]:

@@ -17,7 +17,7 @@ from cerp.errors import ConfigError
 from cerp.export.size_limit import SizeLimit
 from cerp.export.to_arrays import composed
 from cerp.methods.base import Context, Method
-from cerp.models.backbones.base import BACKBONES
+from cerp.models import BACKBONES
 from cerp.sizing.file_overhead import bytes_beside_embedding
 from cerp.sizing.size_search import SizeSearch
 
@@ -42,7 +42,7 @@ def value_limit(splits: Splits, config: Config, budget: str) -> int | None:
     if budget == FULL:
         return splits.num_entities * config.dim
     parsed = Budget.parse(budget)
-    return None if parsed.kept is None else parsed.limit(splits.num_entities, config.dim)
+    return None if parsed.size else parsed.limit(splits.num_entities, config.dim)
 
 
 def precision_plan(method: Method, context: Context, budget: str) -> list[Candidate]:
@@ -80,8 +80,8 @@ def _encoding(config: Config, values: ValuesCodec) -> Encoding:
     if BACKBONES[config.backbone].needs_graph and not config.store_seen:
         raise ConfigError(
             f"a {config.backbone} file holds the training graph, which is what users have seen; "
-            "leave out store_seen=False, and export propagated tables without it afterwards: graph=tables "
-            "store_seen=False"
+            "leave out store_seen=False, and export propagated tables without it afterwards: "
+            "graph=tables store_seen=False"
         )
     return Encoding(values, seen=config.store_seen)
 

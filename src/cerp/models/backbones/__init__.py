@@ -1,7 +1,7 @@
 """What turns embedding vectors into scores: interchangeable siblings behind one interface."""
 
+from cerp.models import BACKBONES
 from cerp.models.backbones.base import (
-    BACKBONES,
     Backbone,
     BatchOutput,
     BatchVectors,

@@ -18,8 +18,8 @@ from cerp.choices import Head
 from cerp.data.ids import Int32Array
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError
+from cerp.models import BACKBONES
 from cerp.models.embeddings.base import Embedding
-from cerp.registry import Registry
 
 
 class BatchVectors(NamedTuple):
@@ -139,9 +139,6 @@ def gathered(users: Tensor, vectors: Tensor) -> BatchVectors:
     counts[: len(users)] /= last - first
     return BatchVectors((vectors,), counts)
 
-
-BACKBONES: Registry[type[Backbone]] = Registry("backbone", "cerp.backbones")
-"""All backbones, by name."""
 
 _Registered = TypeVar("_Registered", bound=type[Backbone])
 

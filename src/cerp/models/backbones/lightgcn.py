@@ -7,12 +7,11 @@ from torch import Tensor
 
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError
-from cerp.models.backbones.base import Backbone, BatchOutput, BatchVectors, DotScorer, register
+from cerp.models.backbones.base import Backbone, BatchOutput, BatchVectors, DotScorer
 from cerp.models.backbones.propagation import CPU_COLUMN_BLOCK, Graph
 from cerp.models.embeddings.base import Embedding
 
 
-@register("lightgcn")
 class LightGCN(Backbone):
     """``score(u, i) = ⟨z_u, z_i⟩`` with ``Z = 1/(L+1) · Σ_{l=0..L} Â^l E`` (He et al., SIGIR 2020).
 

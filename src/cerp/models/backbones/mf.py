@@ -7,11 +7,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from cerp.models.backbones.base import Backbone, BatchOutput, DotScorer, gathered, register
+from cerp.models.backbones.base import Backbone, BatchOutput, DotScorer, gathered
 from cerp.models.embeddings.base import Embedding
 
 
-@register("mf")
 class MatrixFactorization(Backbone):
     """``score(u, i) = ⟨e_u, e_i⟩``; no weights of its own."""
 

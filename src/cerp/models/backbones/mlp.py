@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from cerp.data.ids import Int32Array
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError
-from cerp.models.backbones.base import Backbone, BatchOutput, gathered, register, user_codes
+from cerp.models.backbones.base import Backbone, BatchOutput, gathered, user_codes
 from cerp.models.embeddings.base import Embedding
 from cerp.models.layers import linear
 
@@ -34,7 +34,6 @@ def hidden_widths(reference_dim: int) -> tuple[int, int, int]:
     return reference_dim, reference_dim // 2, reference_dim // 4
 
 
-@register("mlp")
 class MLP(Backbone):
     """``score(u, i) = w·relu(W₃ relu(W₂ relu(W₁ [e_u; e_i] + b₁) + b₂) + b₃) + b``
 
