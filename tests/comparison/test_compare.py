@@ -114,7 +114,7 @@ def test_results_and_logs_are_read_again_only_after_they_have_changed(tmp_path: 
 # Methods of other packages
 
 METHOD = """
-from cerp.methods.plain import Ud
+from cerp.methods.ud import Ud
 
 
 class Mine(Ud):

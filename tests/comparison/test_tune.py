@@ -170,8 +170,8 @@ def test_another_search_in_the_folder_or_an_unknown_method_is_refused(
     ("trials", "changes", "message"),
     [
         (0, {}, "at least 1 trial, got trials=0"),
-        (None, {"budget": "lots"}, "budget 'lots' is neither"),
-        (None, {"epochs": 0}, "epochs must be above zero"),
+        (None, {"budget": "lots"}, "budget 'lots' cannot be: it is neither"),
+        (None, {"epochs": 0}, "epochs is 0; it must be above 0"),
     ],
 )
 def test_an_impossible_search_leaves_no_folder(splits, trials, changes, message, tmp_path: Path):
