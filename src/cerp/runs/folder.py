@@ -35,12 +35,12 @@ from cerp.training.distributed import rank
 from cerp.training.search_result import pack, unpack
 
 FORMAT = 2
-"""Of run folders. Those of cerp 0.1 had no number."""
+"""Of run folders. The first ones had no number."""
 PLAN, SEARCHED = "plan.json", "searched.safetensors"
 ASSIGNMENT = "assignment.safetensors"
 RESULT, CURVES, LOCK = "metrics.json", "curves.jsonl", ".lock"
 FIRST_PLAN = "config.json"
-"""What cerp 0.1 wrote in place of a plan."""
+"""What the first cerp wrote in place of a plan."""
 
 _Product = TypeVar("_Product")
 
@@ -57,7 +57,7 @@ class RunFolder:
         """What the run in this folder is doing; None where there is no run."""
         if (self.path / FIRST_PLAN).exists() and not (self.path / PLAN).exists():
             raise DataError(
-                f"{self.path} holds a run of cerp 0.1, whose folders this version does not read; "
+                f"{self.path} holds a run of an earlier cerp, whose folders this one does not read; "
                 "its model files (.cerp) still load. Train again into another folder"
             )
         if not (self.path / PLAN).exists():
