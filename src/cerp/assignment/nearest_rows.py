@@ -1,0 +1,147 @@
+"""Which row of a book is nearest to each point, exactly, and the means of the points of each row.
+
+Points, rows and weights are multiples of small powers of two (a *grid*). Then distances and
+weighted sums are whole numbers of steps that float64 holds without rounding: they do not depend
+on the order of addition, so codes are the same with any number of threads and on any device. The
+search itself runs in float32; only where two rows are nearer to each other than its error bound
+is a point looked at again in float64. What is left of ties goes to the lower row. Needs torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+GRID_BITS = 18
+"""Steps of a vector's grid: 2^-18 of the largest entry, up to a factor of two."""
+WEIGHT_BITS = 14
+"""Steps of a weight's grid likewise: 14 + 18 bits leave room for half a million points in the
+53 of float64 (and two bits for rows that grow larger than the vectors)."""
+CHUNK_BYTES = 16 * 2**20
+"""Of scores that are computed together: they stay in cache."""
+STRETCH = 1 << 11
+"""Points that are widened to float64 together, likewise."""
+
+
+def grid_step(largest: float, bits: int) -> float:
+    """The power of two that cuts the range up to the largest value into at most 2^bits steps."""
+    return 2.0 ** (math.frexp(largest)[1] - bits) if largest > 0 else 1.0
+
+
+def on_grid(values: Tensor, step: float) -> Tensor:
+    """Each value at its nearest multiple of the step, in place."""
+    return values.div_(step).round_().mul_(step)
+
+
+def nearest_rows(points: Tensor, book: Tensor) -> Tensor:
+    """``argmin_r ‖x - C_r‖²`` for each point x, the lowest r of those that tie.
+
+    Parameters
+    ----------
+    points
+        (n, dim), float32, on a grid.
+    book
+        (rows, dim), float32, on the same grid.
+
+    """
+    half_square = book.double().square().sum(dim=1) / 2
+    largest = float(half_square.max())
+    size = max(1, CHUNK_BYTES // (4 * len(book)))
+    chosen = torch.empty(len(points), dtype=torch.int64, device=points.device)
+    with _full_float32():
+        for start in range(0, len(points), size):
+            part = points[start : start + size]
+            scores = _products(part, book).sub_(half_square.float())
+            best, place = scores.max(dim=1)
+            scores.scatter_(1, place[:, None], -torch.inf)
+            second = scores.amax(dim=1)
+            # |error| <= (dim + 2) · 2^-24 · (|x|·|C_r| + |C_r|²/2) for each of the two.
+            length = torch.linalg.vector_norm(part, dim=1)
+            bound = length.mul_(math.sqrt(2 * largest)).add_(largest)
+            doubtful = best - second <= bound.mul_((part.shape[1] + 4) * 2.0**-23)
+            again = doubtful.nonzero()[:, 0]
+            if len(again):
+                exact = part[again].double() @ book.double().T - half_square
+                place[again] = exact.argmax(dim=1)
+            chosen[start : start + size] = place
+    return chosen
+
+
+def squared_lengths(points: Tensor) -> Tensor:
+    """``‖x_k‖²`` in float64."""
+    found = torch.empty(len(points), dtype=torch.float64, device=points.device)
+    for start in range(0, len(points), STRETCH):
+        part = slice(start, start + STRETCH)
+        found[part] = points[part].double().square_().sum(dim=1)
+    return found
+
+
+def squared_distances(points: Tensor, book: Tensor, codes: Tensor) -> Tensor:
+    """``‖x_k - C[c_k]‖²`` in float64."""
+    found = torch.empty(len(points), dtype=torch.float64, device=points.device)
+    for start in range(0, len(points), STRETCH):
+        part = slice(start, start + STRETCH)
+        found[part] = squared_lengths(points[part] - book[codes[part]])
+    return found
+
+
+def row_sums(points: Tensor, weights: Tensor, codes: Tensor, rows: int) -> Tensor:
+    """``Σ_{k: c_k = r} w_k (x_k, 1)`` for each row r, float64: (rows, dim + 1)."""
+    sums = torch.zeros((rows, points.shape[1] + 1), dtype=torch.float64, device=points.device)
+    for start in range(0, len(points), STRETCH):
+        part = slice(start, start + STRETCH)
+        weighted = points[part].double() * weights[part, None]
+        sums[:, :-1].index_add_(0, codes[part], weighted)
+    sums[:, -1].index_add_(0, codes, weights)
+    return sums
+
+
+def _products(points: Tensor, book: Tensor) -> Tensor:
+    """``points · bookᵀ`` in float32. On CPUs NumPy's: its BLAS does well on every make of them."""
+    if points.is_cuda:
+        return points @ book.T
+    return torch.from_numpy(points.numpy() @ book.numpy().T)
+
+
+@contextlib.contextmanager
+def _full_float32() -> Iterator[None]:
+    """Products on GPUs without the shorter TensorFloat, whose error the bound does not cover."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
+def weighted_seeds(
+    points: Tensor, weights: Tensor, rows: int, rng: np.random.Generator, *, draws: int
+) -> Tensor:
+    """Distinct points to begin with, drawn in turns in proportion to ``w_k · D²(x_k)``.
+
+    D² is the squared distance to the nearest point drawn in earlier turns, at first to zero: far
+    points come early, as in k-means++, at the cost of one search through the finished book. Fewer
+    where fewer distinct points are left.
+    """
+    distance = squared_lengths(points)
+    drawn = points.new_zeros((0, points.shape[1]))
+    draws = min(draws, rows)
+    for turn in range(draws):
+        wanted = rows * (turn + 1) // draws - len(drawn)
+        chance = (distance * weights).cpu().numpy()
+        possible = np.flatnonzero(chance > 0)
+        # The smallest of exponential variables at rates p: draws without replacement.
+        key = rng.exponential(size=len(chance))[possible] / chance[possible]
+        order = possible[np.argsort(key, kind="stable")[:wanted]]
+        batch = points[torch.from_numpy(order).to(points.device)]
+        if not len(batch):
+            break
+        drawn = torch.cat([drawn, batch])
+        nearest = squared_distances(points, batch, nearest_rows(points, batch))
+        distance = torch.minimum(distance, nearest)
+    return drawn
