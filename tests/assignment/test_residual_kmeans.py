@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cerp.assignment.codes import Codes, distinct_keys
-from cerp.assignment.nearest_rows import nearest_rows, weighted_seeds
+from cerp.assignment.nearest_rows import CHUNK_BYTES, nearest_rows, weighted_seeds
 from cerp.assignment.residual_kmeans import graph_codes, learn_codes
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
@@ -153,7 +153,7 @@ def test_the_number_of_threads_and_the_order_of_sums_change_nothing(
         two = learn_codes(x, weights, rows=32, iterations=8)
     finally:
         torch.set_num_threads(threads)
-    monkeypatch.setattr("cerp.assignment.nearest_rows.CHUNK_BYTES", 4 * 32 * 7)
+    monkeypatch.setitem(CHUNK_BYTES, "cpu", 4 * 32 * 7)
     monkeypatch.setattr("cerp.assignment.residual_kmeans.STRETCH", 11)
     small = learn_codes(x, weights, rows=32, iterations=8)
     for other in (two, small):

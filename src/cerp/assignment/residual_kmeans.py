@@ -10,7 +10,6 @@ become the weighted means of what they stand for. No step raises the objective.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -127,7 +126,7 @@ def learn_codes(
     step = grid_step(_largest(points), GRID_BITS)
     on_grid(points, step)
     ticks = _Ticks(progress, books * (iterations + rounds) + (count > fitted))
-    fit = _Fit(points, torch.from_numpy(weight[sample]).to(device), rows, step, ticks)
+    fit = _Fit(points, torch.from_numpy(weight[sample]).to(device).double(), rows, step, ticks)
     for _ in range(books):
         fit.add_book(iterations, rng)
     for _ in range(rounds):
@@ -136,18 +135,19 @@ def learn_codes(
     codes = np.empty((count, books), dtype=np.int32)
     codes[sample] = torch.stack(fit.codes, dim=1).int().cpu().numpy()
     missed, whole = fit.missed(), fit.whole
-    others = np.setdiff1d(np.arange(count), sample, assume_unique=True)
-    for start in range(0, len(others), STRETCH):
-        entities = others[start : start + STRETCH]
+    waiting = np.ones(count, dtype=bool)
+    waiting[sample] = False
+    for start in range(0, count if fitted < count else 0, STRETCH):
+        entities = start + np.flatnonzero(waiting[start : start + STRETCH])
         points = source.rows(entities).to(device, copy=True)
         _largest(points)
         on_grid(points, step)
-        of_points = torch.from_numpy(weight[entities]).to(device)
+        of_points = torch.from_numpy(weight[entities]).to(device).double()
         whole += _energy(points, of_points)
         chosen = _choose(points, fit.books, rounds)
         missed += _energy(points, of_points)
         codes[entities] = torch.stack(chosen, dim=1).int().cpu().numpy()
-        ticks.advance(len(entities) / len(others), missed / whole if whole else 0.0)
+        ticks.advance(len(entities) / (count - fitted), missed / whole if whole else 0.0)
     return Codes(
         codes=codes,
         books=torch.stack(fit.books).cpu().numpy(),
@@ -199,7 +199,7 @@ def graph_codes(
     vectors = graph_vectors(train, rank=rank, seed=seed, device=device, memory=memory)
     found = learn_codes(
         _InSequence(vectors),
-        np.sqrt(vectors.degrees[vectors.sequence]),
+        np.sqrt(vectors.degrees[vectors.sequence], dtype=np.float32),
         books=books,
         rows=rows,
         seed=seed,
@@ -209,9 +209,9 @@ def graph_codes(
         memory=memory,
         progress=progress,
     )
-    codes = np.empty_like(found.codes)
-    codes[vectors.sequence] = found.codes
-    return replace(found, codes=codes)
+    for code in found.codes.T:  # one book at a time: the codes may be most of the memory
+        code[vectors.sequence] = code.copy()
+    return found
 
 
 class _Fit:
@@ -347,18 +347,21 @@ class _InSequence:
 
 def _checked_weights(
     weights: npt.NDArray[np.floating[Any]] | None, count: int
-) -> npt.NDArray[np.float64]:
+) -> npt.NDArray[np.float32]:
     """Weights on their grid; 1 where not given, at least a step where not 0."""
     if weights is None:
-        return np.ones(count)
+        return np.ones(count, dtype=np.float32)
     if weights.shape != (count,):
         raise DataError(f"{weights.shape} weights for {count:,} vectors")
     if not (np.isfinite(weights).all() and weights.min(initial=0) >= 0):
         raise DataError("weights must be finite and not negative")
     step = grid_step(float(weights.max(initial=0)), WEIGHT_BITS)
-    rounded = np.round(weights / step)
-    rounded[(rounded == 0) & (weights > 0)] = 1
-    return rounded * step  # type: ignore[no-any-return]
+    rounded = np.divide(weights, step, dtype=np.float32)
+    positive = rounded > 0
+    np.round(rounded, out=rounded)
+    np.maximum(rounded, positive, out=rounded)
+    rounded *= np.float32(step)
+    return rounded
 
 
 def _largest(points: Tensor) -> float:
