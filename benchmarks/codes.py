@@ -96,7 +96,7 @@ class Dot:
 
     def score_all(self, users: npt.NDArray[np.int32]) -> Float32Array:
         """Scores of all items for some users."""
-        return self.users[users] @ self.items.T  # type: ignore[no-any-return]
+        return self.users[users] @ self.items.T
 
 
 def untrained(splits: Splits, vectors: GraphVectors) -> dict[str, Any]:

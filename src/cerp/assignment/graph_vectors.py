@@ -194,6 +194,8 @@ def graph_vectors(
     else:  # S = U Σ, turned
         basis = _transformed(block, turn @ (singular[:, None] * nearest))
         onward = nearest.T @ (nearest / singular[:, None] ** 2)
+    basis = basis.contiguous()
+    del block
     basis *= inverse_degrees(graph.long_of_short, dtype).sqrt()
     return GraphVectors(
         num_users=train.num_users,

@@ -1,4 +1,4 @@
-"""Which row of a book is nearest to each point, exactly, and the means of the points of each row.
+"""Which row of a book is nearest to each point, exactly, and the sums of the points of each row.
 
 Points, rows and weights are multiples of small powers of two (a *grid*). Then distances and
 weighted sums are whole numbers of steps that float64 holds without rounding: they do not depend
@@ -13,7 +13,6 @@ import contextlib
 import math
 from collections.abc import Iterator
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -117,31 +116,3 @@ def _full_float32() -> Iterator[None]:
         yield
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
-
-
-def weighted_seeds(
-    points: Tensor, weights: Tensor, rows: int, rng: np.random.Generator, *, draws: int
-) -> Tensor:
-    """Distinct points to begin with, drawn in turns in proportion to ``w_k · D²(x_k)``.
-
-    D² is the squared distance to the nearest point drawn in earlier turns, at first to zero: far
-    points come early, as in k-means++, at the cost of one search through the finished book. Fewer
-    where fewer distinct points are left.
-    """
-    distance = squared_lengths(points)
-    drawn = points.new_zeros((0, points.shape[1]))
-    draws = min(draws, rows)
-    for turn in range(draws):
-        wanted = rows * (turn + 1) // draws - len(drawn)
-        chance = (distance * weights).cpu().numpy()
-        possible = np.flatnonzero(chance > 0)
-        # The smallest of exponential variables at rates p: draws without replacement.
-        key = rng.exponential(size=len(chance))[possible] / chance[possible]
-        order = possible[np.argsort(key, kind="stable")[:wanted]]
-        batch = points[torch.from_numpy(order).to(points.device)]
-        if not len(batch):
-            break
-        drawn = torch.cat([drawn, batch])
-        nearest = squared_distances(points, batch, nearest_rows(points, batch))
-        distance = torch.minimum(distance, nearest)
-    return drawn

@@ -28,8 +28,8 @@ from cerp.assignment.nearest_rows import (
     row_sums,
     squared_distances,
     squared_lengths,
-    weighted_seeds,
 )
+from cerp.assignment.seeds import Seeds
 from cerp.data.ids import Int64Array
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError, DataError
@@ -37,7 +37,6 @@ from cerp.progress import Bar
 
 DEFAULT_MEMORY = 2**30
 ITERATIONS, ROUNDS = 25, 3
-SEED_DRAWS = 4
 FITTING_COPIES = 3
 """Times that the vectors are held while books are fitted: their own, what is left over, spare."""
 STRETCH = 1 << 15
@@ -82,8 +81,7 @@ def learn_codes(
     books, rows
         m, and how many rows each book has.
     seed
-        Draws the rows to begin with. It goes through the vectors in the order given: another
-        order of the same vectors has other draws.
+        Draws the rows to begin with, by the vectors' entries: their order does not matter.
     iterations
         Of Lloyd's algorithm, for each book. Fewer where nothing changes any more.
     rounds
@@ -107,7 +105,9 @@ def learn_codes(
     Vectors and rows are rounded to 2^-18 of the largest entry and weights to 2^-14 of the
     largest. On this grid sums and distances are exact, so the same vectors give the same codes
     and books with any number of threads, on CPUs and on GPUs; see `nearest_rows`. That holds
-    while no row stands for more than half a million entities; beyond, sums are rounded.
+    while no row stands for more than half a million entities; beyond, sums are rounded. The
+    order of the vectors changes nothing either, but for a sample (see `memory`), which is drawn by
+    place, and for the choice among equal vectors when one of them has to fill an empty row.
 
     """
     source = vectors if not isinstance(vectors, np.ndarray) else _Table(vectors)
@@ -115,20 +115,20 @@ def learn_codes(
     if min(books, rows) < 1:
         raise ConfigError(f"codes need at least 1 book of 1 row, got {books} books of {rows}")
     weight = _checked_weights(weights, count)
-    rng = np.random.default_rng(seed)
     fitted = min(count, max(memory // (FITTING_COPIES * 4 * dim), 1))
     sample = np.arange(count)
     if fitted < count:
-        sample = np.sort(rng.choice(count, fitted, replace=False))
+        sample = np.sort(np.random.default_rng(seed).choice(count, fitted, replace=False))
     points = torch.empty((fitted, dim), dtype=torch.float32, device=device)
     for start in range(0, fitted, STRETCH):
         points[start : start + STRETCH] = source.rows(sample[start : start + STRETCH])
     step = grid_step(_largest(points), GRID_BITS)
     on_grid(points, step)
     ticks = _Ticks(progress, books * (iterations + rounds) + (count > fitted))
-    fit = _Fit(points, torch.from_numpy(weight[sample]).to(device).double(), rows, step, ticks)
+    of_sample = torch.from_numpy(weight[sample]).to(device).double()
+    fit = _Fit(points, of_sample, rows, step, Seeds(points, of_sample, step, seed), ticks)
     for _ in range(books):
-        fit.add_book(iterations, rng)
+        fit.add_book(iterations)
     for _ in range(rounds):
         for book in range(books):
             fit.improve(book)
@@ -217,8 +217,17 @@ def graph_codes(
 class _Fit:
     """Points, the books they are fitted with so far, and what these leave over of each point."""
 
-    def __init__(self, points: Tensor, weights: Tensor, rows: int, step: float, ticks: _Ticks):
+    def __init__(
+        self,
+        points: Tensor,
+        weights: Tensor,
+        rows: int,
+        step: float,
+        seeds: Seeds,
+        ticks: _Ticks,
+    ) -> None:
         self.left_over = points
+        self.seeds = seeds
         self.weights = weights
         self.rows = rows
         self.step = step
@@ -232,11 +241,11 @@ class _Fit:
         """``Σ_k w_k ‖x_k - Σ_j C_j[c_kj]‖²``"""
         return _energy(self.left_over, self.weights)
 
-    def add_book(self, iterations: int, rng: np.random.Generator) -> None:
+    def add_book(self, iterations: int) -> None:
         """One more book: Lloyd's algorithm on what is left over."""
         points = self.left_over
         book = points.new_zeros((self.rows, points.shape[1]))
-        seeds = weighted_seeds(points, self.weights, self.rows, rng, draws=SEED_DRAWS)
+        seeds = self.seeds.draw(points, self.rows, len(self.books))
         book[: len(seeds)] = seeds
         before = self.missed()
         codes = nearest_rows(points, book)
@@ -356,7 +365,7 @@ def _checked_weights(
     if not (np.isfinite(weights).all() and weights.min(initial=0) >= 0):
         raise DataError("weights must be finite and not negative")
     step = grid_step(float(weights.max(initial=0)), WEIGHT_BITS)
-    rounded = np.divide(weights, step, dtype=np.float32)
+    rounded: npt.NDArray[np.float32] = np.divide(weights, step, dtype=np.float32)
     positive = rounded > 0
     np.round(rounded, out=rounded)
     np.maximum(rounded, positive, out=rounded)
