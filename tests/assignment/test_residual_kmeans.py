@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cerp.assignment.codes import Codes, distinct_keys
-from cerp.assignment.nearest_rows import nearest_rows, weighted_seeds
+from cerp.assignment.nearest_rows import CHUNK_BYTES, nearest_rows
 from cerp.assignment.residual_kmeans import graph_codes, learn_codes
+from cerp.assignment.seeds import Seeds
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
 from cerp.data.synthetic import synthetic
@@ -57,13 +58,8 @@ def test_lloyd_steps_are_those_of_an_independent_implementation():
     weights = np.ones(200)
     step = 2.0 ** (int(np.ceil(np.log2(np.abs(x).max()))) - 18)
     points = np.round(x / step) * step
-    seeds = weighted_seeds(
-        torch.from_numpy(points.astype(np.float32)),
-        torch.ones(200, dtype=torch.float64),
-        6,
-        np.random.default_rng(3),
-        draws=4,
-    )
+    grid = torch.from_numpy(points.astype(np.float32))
+    seeds = Seeds(grid, torch.ones(200, dtype=torch.float64), step, seed=3).draw(grid, 6, 0)
     book = seeds.numpy().astype(np.float64)
     for _ in range(4):
         code = np.square(points[:, None] - book).sum(axis=2).argmin(axis=1)
@@ -153,7 +149,7 @@ def test_the_number_of_threads_and_the_order_of_sums_change_nothing(
         two = learn_codes(x, weights, rows=32, iterations=8)
     finally:
         torch.set_num_threads(threads)
-    monkeypatch.setattr("cerp.assignment.nearest_rows.CHUNK_BYTES", 4 * 32 * 7)
+    monkeypatch.setitem(CHUNK_BYTES, "cpu", 4 * 32 * 7)
     monkeypatch.setattr("cerp.assignment.residual_kmeans.STRETCH", 11)
     small = learn_codes(x, weights, rows=32, iterations=8)
     for other in (two, small):
@@ -191,6 +187,27 @@ def test_memory_for_everything_is_the_plain_path():
     assert np.array_equal(plain.codes, enough.codes)
 
 
+def test_the_order_of_the_vectors_changes_nothing():
+    x, weights = cloud()
+    order = np.random.default_rng(2).permutation(400)
+    plain = learn_codes(x, weights, rows=16)
+    mixed_up = learn_codes(x[order], weights[order], rows=16)
+    assert np.array_equal(mixed_up.codes, plain.codes[order])
+    assert np.array_equal(mixed_up.books, plain.books)
+
+
+def test_seeds_are_distinct_and_heavy_points_come_more_often():
+    points = torch.tensor([[1.0, 0], [1, 0], [0, 1], [-1, 0], [0, 0]])
+    weights = torch.tensor([6.0, 6, 1, 1, 9], dtype=torch.float64)
+    first = []
+    for seed in range(300):
+        drawn = Seeds(points, weights, 2.0**-18, seed).draw(points, 3, 0)
+        assert sorted(drawn.tolist()) == [[-1, 0], [0, 1], [1, 0]]  # zero is no choice
+        first.append(drawn[0].tolist())
+    # The two equal points together have 12 parts of 14.
+    assert abs(first.count([1, 0]) / 300 - 12 / 14) < 0.06
+
+
 def renumbered(data: Interactions, users: np.ndarray, items: np.ndarray) -> Interactions:
     return Interactions.from_codes(
         users[data.user], items[data.item], users=data.users, items=data.items
@@ -205,6 +222,22 @@ def test_renumbering_permutes_the_codes_of_a_graph():
     after = graph_codes(renumbered(data, users, items), rows=32, rank=24)
     moved = np.concatenate([after.codes[:500][users], after.codes[500:][items]])
     assert np.array_equal(moved, before.codes)
+    assert np.array_equal(after.books, before.books)
+
+
+def test_renumbering_changes_nothing_where_parts_of_the_graph_are_alike():
+    # Five pairs of a user and an item of their own: no order can tell them apart.
+    data = synthetic(60, 50, 600)
+    user = np.concatenate([data.user, np.arange(60, 65)])
+    item = np.concatenate([data.item, np.arange(50, 55)])
+    data = Interactions.from_codes(user, item, users=Ids.range(65), items=Ids.range(55))
+    rng = np.random.default_rng(1)
+    users, items = rng.permutation(65), rng.permutation(55)
+    before = graph_codes(data, books=2, rows=16, rank=16)
+    after = graph_codes(renumbered(data, users, items), books=2, rows=16, rank=16)
+    moved = np.concatenate([after.codes[:65][users], after.codes[65:][items]])
+    others = np.r_[:60, 65:115]
+    assert np.array_equal(moved[others], before.codes[others])
     assert np.array_equal(after.books, before.books)
 
 

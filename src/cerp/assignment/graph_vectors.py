@@ -25,7 +25,7 @@ from torch import Tensor
 from cerp.assignment.codes import Float32Array
 from cerp.assignment.edge_products import EdgeProducts, inverse_degrees
 from cerp.assignment.ordering import canonical
-from cerp.data.ids import Int64Array
+from cerp.data.ids import Int32Array, Int64Array
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError, DataError
 
@@ -64,9 +64,9 @@ class GraphVectors:
     num_items: int
     singular_values: Wide
     """Descending; as many as the vectors have dimensions."""
-    degrees: Int64Array
+    degrees: Int32Array
     """Training interactions of each entity."""
-    sequence: Int64Array
+    sequence: Int32Array
     """Entities in an order that does not depend on their numbering: `ordering.canonical`."""
     unit: bool
     """Whether each vector is scaled to length 1; zero where an entity has no edges."""
@@ -84,7 +84,7 @@ class GraphVectors:
         """(entities, dimensions)"""
         return self.num_users + self.num_items, self.rank
 
-    def rows(self, entities: Int64Array) -> Tensor:
+    def rows(self, entities: Int32Array | Int64Array) -> Tensor:
         """Vectors of some entities, float32, on the device of the computation."""
         is_short = (entities >= self.num_users) == self.graph.items_are_short
         short, long = np.flatnonzero(is_short), np.flatnonzero(~is_short)
@@ -169,9 +169,11 @@ def graph_vectors(
         raise ConfigError(f"the rank must be at least 1, got {rank}")
     if len(train) == 0:
         raise DataError("no training interactions: there is no graph to take vectors from")
-    sequence = canonical(train)
+    sequence = canonical(train).astype(np.int32)
     graph = EdgeProducts.of(train, sequence, device)
-    degrees = np.concatenate([np.diff(train.user_offsets), train.item_counts])
+    degrees = np.concatenate(
+        [np.diff(train.user_offsets), train.item_counts], dtype=np.int32, casting="same_kind"
+    )
     possible = min(int((side > 0).sum()) for side in np.split(degrees, [train.num_users]))
     wanted = min(rank + OVERSAMPLING, possible)
     dtype, width = _affordable(graph.num_short, wanted, memory)
@@ -192,6 +194,8 @@ def graph_vectors(
     else:  # S = U Σ, turned
         basis = _transformed(block, turn @ (singular[:, None] * nearest))
         onward = nearest.T @ (nearest / singular[:, None] ** 2)
+    basis = basis.contiguous()
+    del block
     basis *= inverse_degrees(graph.long_of_short, dtype).sqrt()
     return GraphVectors(
         num_users=train.num_users,

@@ -1,4 +1,4 @@
-"""Which row of a book is nearest to each point, exactly, and the means of the points of each row.
+"""Which row of a book is nearest to each point, exactly, and the sums of the points of each row.
 
 Points, rows and weights are multiples of small powers of two (a *grid*). Then distances and
 weighted sums are whole numbers of steps that float64 holds without rounding: they do not depend
@@ -13,7 +13,6 @@ import contextlib
 import math
 from collections.abc import Iterator
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,8 +21,8 @@ GRID_BITS = 18
 WEIGHT_BITS = 14
 """Steps of a weight's grid likewise: 14 + 18 bits leave room for half a million points in the
 53 of float64 (and two bits for rows that grow larger than the vectors)."""
-CHUNK_BYTES = 16 * 2**20
-"""Of scores that are computed together: they stay in cache."""
+CHUNK_BYTES = {"cpu": 16 * 2**20, "cuda": 256 * 2**20}
+"""Of scores that are computed together: they stay in a CPU's cache, and keep a GPU busy."""
 STRETCH = 1 << 11
 """Points that are widened to float64 together, likewise."""
 
@@ -51,7 +50,7 @@ def nearest_rows(points: Tensor, book: Tensor) -> Tensor:
     """
     half_square = book.double().square().sum(dim=1) / 2
     largest = float(half_square.max())
-    size = max(1, CHUNK_BYTES // (4 * len(book)))
+    size = max(1, CHUNK_BYTES[points.device.type] // (4 * len(book)))
     chosen = torch.empty(len(points), dtype=torch.int64, device=points.device)
     with _full_float32():
         for start in range(0, len(points), size):
@@ -117,31 +116,3 @@ def _full_float32() -> Iterator[None]:
         yield
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
-
-
-def weighted_seeds(
-    points: Tensor, weights: Tensor, rows: int, rng: np.random.Generator, *, draws: int
-) -> Tensor:
-    """Distinct points to begin with, drawn in turns in proportion to ``w_k · D²(x_k)``.
-
-    D² is the squared distance to the nearest point drawn in earlier turns, at first to zero: far
-    points come early, as in k-means++, at the cost of one search through the finished book. Fewer
-    where fewer distinct points are left.
-    """
-    distance = squared_lengths(points)
-    drawn = points.new_zeros((0, points.shape[1]))
-    draws = min(draws, rows)
-    for turn in range(draws):
-        wanted = rows * (turn + 1) // draws - len(drawn)
-        chance = (distance * weights).cpu().numpy()
-        possible = np.flatnonzero(chance > 0)
-        # The smallest of exponential variables at rates p: draws without replacement.
-        key = rng.exponential(size=len(chance))[possible] / chance[possible]
-        order = possible[np.argsort(key, kind="stable")[:wanted]]
-        batch = points[torch.from_numpy(order).to(points.device)]
-        if not len(batch):
-            break
-        drawn = torch.cat([drawn, batch])
-        nearest = squared_distances(points, batch, nearest_rows(points, batch))
-        distance = torch.minimum(distance, nearest)
-    return drawn

@@ -10,7 +10,6 @@ become the weighted means of what they stand for. No step raises the objective.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,8 +28,8 @@ from cerp.assignment.nearest_rows import (
     row_sums,
     squared_distances,
     squared_lengths,
-    weighted_seeds,
 )
+from cerp.assignment.seeds import Seeds
 from cerp.data.ids import Int64Array
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError, DataError
@@ -38,7 +37,6 @@ from cerp.progress import Bar
 
 DEFAULT_MEMORY = 2**30
 ITERATIONS, ROUNDS = 25, 3
-SEED_DRAWS = 4
 FITTING_COPIES = 3
 """Times that the vectors are held while books are fitted: their own, what is left over, spare."""
 STRETCH = 1 << 15
@@ -83,8 +81,7 @@ def learn_codes(
     books, rows
         m, and how many rows each book has.
     seed
-        Draws the rows to begin with. It goes through the vectors in the order given: another
-        order of the same vectors has other draws.
+        Draws the rows to begin with, by the vectors' entries: their order does not matter.
     iterations
         Of Lloyd's algorithm, for each book. Fewer where nothing changes any more.
     rounds
@@ -108,7 +105,9 @@ def learn_codes(
     Vectors and rows are rounded to 2^-18 of the largest entry and weights to 2^-14 of the
     largest. On this grid sums and distances are exact, so the same vectors give the same codes
     and books with any number of threads, on CPUs and on GPUs; see `nearest_rows`. That holds
-    while no row stands for more than half a million entities; beyond, sums are rounded.
+    while no row stands for more than half a million entities; beyond, sums are rounded. The
+    order of the vectors changes nothing either, but for a sample (see `memory`), which is drawn by
+    place, and for the choice among equal vectors when one of them has to fill an empty row.
 
     """
     source = vectors if not isinstance(vectors, np.ndarray) else _Table(vectors)
@@ -116,38 +115,39 @@ def learn_codes(
     if min(books, rows) < 1:
         raise ConfigError(f"codes need at least 1 book of 1 row, got {books} books of {rows}")
     weight = _checked_weights(weights, count)
-    rng = np.random.default_rng(seed)
     fitted = min(count, max(memory // (FITTING_COPIES * 4 * dim), 1))
     sample = np.arange(count)
     if fitted < count:
-        sample = np.sort(rng.choice(count, fitted, replace=False))
+        sample = np.sort(np.random.default_rng(seed).choice(count, fitted, replace=False))
     points = torch.empty((fitted, dim), dtype=torch.float32, device=device)
     for start in range(0, fitted, STRETCH):
         points[start : start + STRETCH] = source.rows(sample[start : start + STRETCH])
     step = grid_step(_largest(points), GRID_BITS)
     on_grid(points, step)
     ticks = _Ticks(progress, books * (iterations + rounds) + (count > fitted))
-    fit = _Fit(points, torch.from_numpy(weight[sample]).to(device), rows, step, ticks)
+    of_sample = torch.from_numpy(weight[sample]).to(device).double()
+    fit = _Fit(points, of_sample, rows, step, Seeds(points, of_sample, step, seed), ticks)
     for _ in range(books):
-        fit.add_book(iterations, rng)
+        fit.add_book(iterations)
     for _ in range(rounds):
         for book in range(books):
             fit.improve(book)
     codes = np.empty((count, books), dtype=np.int32)
     codes[sample] = torch.stack(fit.codes, dim=1).int().cpu().numpy()
     missed, whole = fit.missed(), fit.whole
-    others = np.setdiff1d(np.arange(count), sample, assume_unique=True)
-    for start in range(0, len(others), STRETCH):
-        entities = others[start : start + STRETCH]
+    waiting = np.ones(count, dtype=bool)
+    waiting[sample] = False
+    for start in range(0, count if fitted < count else 0, STRETCH):
+        entities = start + np.flatnonzero(waiting[start : start + STRETCH])
         points = source.rows(entities).to(device, copy=True)
         _largest(points)
         on_grid(points, step)
-        of_points = torch.from_numpy(weight[entities]).to(device)
+        of_points = torch.from_numpy(weight[entities]).to(device).double()
         whole += _energy(points, of_points)
         chosen = _choose(points, fit.books, rounds)
         missed += _energy(points, of_points)
         codes[entities] = torch.stack(chosen, dim=1).int().cpu().numpy()
-        ticks.advance(len(entities) / len(others), missed / whole if whole else 0.0)
+        ticks.advance(len(entities) / (count - fitted), missed / whole if whole else 0.0)
     return Codes(
         codes=codes,
         books=torch.stack(fit.books).cpu().numpy(),
@@ -199,7 +199,7 @@ def graph_codes(
     vectors = graph_vectors(train, rank=rank, seed=seed, device=device, memory=memory)
     found = learn_codes(
         _InSequence(vectors),
-        np.sqrt(vectors.degrees[vectors.sequence]),
+        np.sqrt(vectors.degrees[vectors.sequence], dtype=np.float32),
         books=books,
         rows=rows,
         seed=seed,
@@ -209,18 +209,25 @@ def graph_codes(
         memory=memory,
         progress=progress,
     )
-    codes = np.empty_like(found.codes)
-    codes[vectors.sequence] = found.codes
-    return replace(found, codes=codes)
+    for code in found.codes.T:  # one book at a time: the codes may be most of the memory
+        code[vectors.sequence] = code.copy()
+    return found
 
 
 class _Fit:
     """Points, the books they are fitted with so far, and what these leave over of each point."""
 
     def __init__(
-        self, points: Tensor, weights: Tensor, rows: int, step: float, ticks: _Ticks
+        self,
+        points: Tensor,
+        weights: Tensor,
+        rows: int,
+        step: float,
+        seeds: Seeds,
+        ticks: _Ticks,
     ) -> None:
         self.left_over = points
+        self.seeds = seeds
         self.weights = weights
         self.rows = rows
         self.step = step
@@ -234,11 +241,11 @@ class _Fit:
         """``Σ_k w_k ‖x_k - Σ_j C_j[c_kj]‖²``"""
         return _energy(self.left_over, self.weights)
 
-    def add_book(self, iterations: int, rng: np.random.Generator) -> None:
+    def add_book(self, iterations: int) -> None:
         """One more book: Lloyd's algorithm on what is left over."""
         points = self.left_over
         book = points.new_zeros((self.rows, points.shape[1]))
-        seeds = weighted_seeds(points, self.weights, self.rows, rng, draws=SEED_DRAWS)
+        seeds = self.seeds.draw(points, self.rows, len(self.books))
         book[: len(seeds)] = seeds
         before = self.missed()
         codes = nearest_rows(points, book)
@@ -349,18 +356,21 @@ class _InSequence:
 
 def _checked_weights(
     weights: npt.NDArray[np.floating[Any]] | None, count: int
-) -> npt.NDArray[np.float64]:
+) -> npt.NDArray[np.float32]:
     """Weights on their grid; 1 where not given, at least a step where not 0."""
     if weights is None:
-        return np.ones(count)
+        return np.ones(count, dtype=np.float32)
     if weights.shape != (count,):
         raise DataError(f"{weights.shape} weights for {count:,} vectors")
     if not (np.isfinite(weights).all() and weights.min(initial=0) >= 0):
         raise DataError("weights must be finite and not negative")
     step = grid_step(float(weights.max(initial=0)), WEIGHT_BITS)
-    rounded = np.round(weights / step)
-    rounded[(rounded == 0) & (weights > 0)] = 1
-    return rounded * step
+    rounded: npt.NDArray[np.float32] = np.divide(weights, step, dtype=np.float32)
+    positive = rounded > 0
+    np.round(rounded, out=rounded)
+    np.maximum(rounded, positive, out=rounded)
+    rounded *= np.float32(step)
+    return rounded
 
 
 def _largest(points: Tensor) -> float:
