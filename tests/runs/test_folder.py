@@ -160,7 +160,7 @@ def test_a_configuration_that_no_run_wrote_is_refused(tmp_path: Path):
 def test_a_run_folder_of_the_first_version_is_named_as_such(tmp_path: Path):
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "metrics.json").write_text("{}")
-    with pytest.raises(DataError, match=r"a run of an earlier cerp.*model files \(\.cerp\) still load"):
+    with pytest.raises(DataError, match=r"an earlier cerp.*model files \(\.cerp\) still load"):
         load_run(tmp_path, splits())
 
 

@@ -57,8 +57,8 @@ class RunFolder:
         """What the run in this folder is doing; None where there is no run."""
         if (self.path / FIRST_PLAN).exists() and not (self.path / PLAN).exists():
             raise DataError(
-                f"{self.path} holds a run of an earlier cerp, whose folders this one does not read; "
-                "its model files (.cerp) still load. Train again into another folder"
+                f"{self.path} holds a run of an earlier cerp, whose folders are not read any "
+                "more; its model files (.cerp) still load. Train again into another folder"
             )
         if not (self.path / PLAN).exists():
             return None
