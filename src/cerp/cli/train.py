@@ -72,6 +72,13 @@ def train(
         Path | None,
         typer.Option(help="A best.json of 'cerp tune', in place of preset, method and backbone."),
     ] = None,
+    teacher: Annotated[
+        str | None,
+        typer.Option(
+            help="Learn codes and preferences from this: a backbone, trained at full size first, "
+            "a finished run, or a .npy file of vectors."
+        ),
+    ] = None,
     ordering: Annotated[
         str | None,
         typer.Option(help="Of ids before hashing: spectral, degree, shuffled or native."),
@@ -130,7 +137,7 @@ def train(
     question_small_counts(budget or [])
     if resume and output is None:
         raise ConfigError("--resume needs the folder of the run: -o RUN")
-    chosen = preset(preset_name, backbone or "lightgcn", method or "cerp")
+    chosen = preset(preset_name, backbone or "lightgcn", method or "cerp", teacher)
     if settings is not None:
         tuned = read_tuned(settings)
         if (method or tuned.method, backbone or tuned.backbone) != (tuned.method, tuned.backbone):
@@ -147,6 +154,7 @@ def train(
             "values": values,
             "seen": seen,
             "seed": seed,
+            "teacher": teacher,
             "ordering": ordering,
             "dim": dim,
             "buckets": buckets,
