@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cerp.choices import Refit, ValuePrecision
+from cerp.cli.conventions import Conventions, print_conventions
 from cerp.cli.options import (
     AsJson,
     Device,
@@ -99,6 +100,7 @@ def train(
     ] = None,
     device: Device = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in -o.")] = False,
+    conventions: Conventions = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Also print what a researcher wants to know.")
     ] = False,
@@ -173,6 +175,7 @@ def train(
         print_json({"models": [one.to_json() for one in facts]})
         return
     _print_models(facts, verbose=verbose)
+    print_conventions(whole=conventions)
     for one in facts:
         if one.why_no_file:
             print_note("no file", f"{one.budget}: {one.why_no_file}")
@@ -188,7 +191,8 @@ def train(
 def _print_models(models: list[ModelFacts], *, verbose: bool) -> None:
     """What a model takes and how good it is; with ``verbose``, how its values lie."""
     judged = [part for part in ("valid", "test") if part in models[0].metrics]
-    shown = [(part, metric) for part in judged for metric in ("ndcg@10", "recall@10")]
+    metrics = dict.fromkeys((models[0].selection_metric, "ndcg@10", "recall@10"))
+    shown = [(part, metric) for part in judged for metric in metrics]
     columns: dict[str, Callable[[ModelFacts], object]] = {
         "budget": lambda one: one.budget,
         "values": lambda one: one.nnz,

@@ -142,8 +142,9 @@ class FittedModel:
     def __repr__(self) -> str:
         facts, config = self.facts, self.config
         size = "no file" if facts.file_bytes is None else f"{facts.file_bytes:,} bytes of file"
+        name = facts.selection_metric
         figures = ", ".join(
-            f"{part} NDCG@10 {metrics['ndcg@10']:.4f}" for part, metrics in facts.metrics.items()
+            f"{part} {name.upper()} {metrics[name]:.4f}" for part, metrics in facts.metrics.items()
         )
         return (
             f"FittedModel({config.method} at {facts.budget}, {config.backbone}, dim {config.dim}, "

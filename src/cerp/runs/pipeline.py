@@ -32,7 +32,7 @@ from cerp.models.recommender import Recommender
 from cerp.runs.facts import ModelFacts
 from cerp.runs.fitted_model import FittedModel
 from cerp.runs.folder import RunFolder
-from cerp.runs.products import Judged, Plan, Searched, Shipped, Trained
+from cerp.runs.products import Coded, Judged, Plan, Searched, Shipped, Trained
 from cerp.sizing.precision_plan import FULL, Candidate, precision_plan
 from cerp.training.checkpoint import read_checkpoint, write_checkpoint
 from cerp.training.distributed import rank
@@ -61,8 +61,7 @@ def make_plan(splits: Splits, config: Config, options: RunOptions) -> Plan:
     context = Context(splits, config, options, (), positions)
     budgets = (FULL,) if config.method == FULL else config.budgets
     candidates = {budget: tuple(precision_plan(method, context, budget)) for budget in budgets}
-    plan = Plan(config, splits.fingerprint, candidates, positions)
-    return replace(plan, codes=method.codes(context.with_limits(*plan.limits)))
+    return Plan(config, splits.fingerprint, candidates, positions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,9 +108,9 @@ class Pipeline:
     @cached_property
     def context(self) -> Context:
         """What the method may know, on the data that epochs are selected with."""
-        plan = self.plan
+        plan, coded = self.plan, self._coded
         return Context(
-            self.splits, self.config, self.options, plan.limits, plan.positions, plan.codes
+            self.splits, self.config, self.options, plan.limits, plan.positions, coded.codes
         )
 
     @cached_property
@@ -120,14 +119,29 @@ class Pipeline:
         refit = self.config.refit
         return replace(self.context, splits=self.splits.refit(refit)) if refit else self.context
 
+    # Code
+
+    @cached_property
+    def _coded(self) -> Coded:
+        """Which rows entities get, where that is learned."""
+        if self.folder and (coded := self.folder.coded()):
+            return coded
+        plan, started = self.plan, time.monotonic()
+        context = Context(self.splits, self.config, self.options, plan.limits, plan.positions)
+        codes = self.method.codes(context)
+        coded = Coded(codes, 0.0 if codes is None else round(time.monotonic() - started, 2))
+        if self.folder:
+            self.folder.write_coded(coded)
+        return coded
+
     # Search
 
     def _searched(self) -> Searched:
         if self.folder and (searched := self.folder.searched()):
             return searched
-        started = time.monotonic()
-        search = self.method.search(self.context)
-        seconds = round(time.monotonic() - started, 2)
+        context, started = self.context, time.monotonic()
+        search = self.method.search(context)
+        seconds = round(time.monotonic() - started + self._coded.seconds, 2)
         searched = Searched(
             {
                 limit: found._replace(facts={**found.facts, "seconds": seconds})
