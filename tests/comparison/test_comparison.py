@@ -32,6 +32,7 @@ from cerp.evaluation.evaluate import evaluate
 from cerp.evaluation.metrics import Metrics
 from cerp.methods import METHODS
 from cerp.pages.tables import TablePage, to_html, to_markdown
+from cerp.presets import preset
 from cerp.runs.fit import fit_all
 
 TINY = {"dim": 8, "train": {"epochs": 1}, "prune": {"epochs": 1}, "ordering": "degree"}
@@ -47,7 +48,17 @@ def splits() -> Splits:
 
 def test_every_method_of_the_registry_can_be_compared_under_its_name():
     assert all(variants()[name].method == name for name in METHODS.names())
-    assert chosen_names(["all"]) == [POPULARITY, *variants()]
+    assert set(chosen_names(["all"])) >= {POPULARITY, *METHODS.names()}
+
+
+def test_rows_of_codebooks_are_chosen_by_variants_with_a_name_and_nothing_is_trained_twice():
+    assert config_of("cerp-hash", "mf").assignment == "hash"
+    assert config_of("cerp-learned", "mf").assignment == "learned"
+    assert config_of("cerp", "mf") == preset("default", "mf", "cerp")
+    # One of the two is what the preset does anyway.
+    left_out = {*variants()} - {*chosen_names(["all"])}
+    assert left_out == {f"cerp-{config_of('cerp', 'mf').assignment}"}
+    assert chosen_names(["cerp,cerp-hash"]) == ["cerp", "cerp-hash"]
 
 
 def test_names_come_by_commas_and_repetition_each_once():

@@ -223,9 +223,9 @@ def forged_codes(**changes: Any) -> bytes:
     metadata, tensors = dict(content.metadata), dict(content.tensors)
     (table,) = metadata["embedding"]["tables"]
     if "tensor" in changes:
-        tensors["embedding.0.codes"] = changes.pop("tensor")
-    if tensors["embedding.0.codes"] is None:
         del tensors["embedding.0.codes"]
+        if (other := changes.pop("tensor")) is not None:
+            tensors["embedding.0.codes"] = other
     table["rows"] = changes.pop("rows", table["rows"])
     table["index"] |= changes
     return pack(metadata, tensors)

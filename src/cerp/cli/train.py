@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cerp.choices import Refit, ValuePrecision
+from cerp.choices import Assignment, Refit, ValuePrecision
 from cerp.cli.conventions import Conventions, print_conventions
 from cerp.cli.options import (
     AsJson,
@@ -79,6 +79,16 @@ def train(
             "a finished run, or a .npy file of vectors."
         ),
     ] = None,
+    assignment: Annotated[
+        Assignment | None,
+        typer.Option(
+            help="Which rows of codebooks users and items get: by a hash of their place in the "
+            "order of ids, or by codes learned from the training data."
+        ),
+    ] = None,
+    codebooks: Annotated[
+        int | None, typer.Option(help="Of learned codes, 2 to 8; a hash has two.")
+    ] = None,
     ordering: Annotated[
         str | None,
         typer.Option(help="Of ids before hashing: spectral, degree, shuffled or native."),
@@ -123,6 +133,7 @@ def train(
     Examples:
       cerp train ratings.csv --budget 99% -o run
       cerp train ratings.csv --max-file-size 2MB -o run
+      cerp train ratings.csv --budget 99% --assignment learned --codebooks 4 -o run
       cerp train gowalla --budget 90% --budget 99% --backbone mlp --device cuda -o run
       cerp train my-split --budget 50000 --refit train+valid -o run --resume
       torchrun --nproc-per-node 2 -m cerp.cli train synthetic -o run
@@ -155,6 +166,8 @@ def train(
             "seen": seen,
             "seed": seed,
             "teacher": teacher,
+            "assignment": assignment,
+            "codebooks": codebooks,
             "ordering": ordering,
             "dim": dim,
             "buckets": buckets,
@@ -212,6 +225,9 @@ def _print_models(models: list[ModelFacts], *, verbose: bool) -> None:
             "values allowed": lambda one: one.limit,
             "average dimension": lambda one: f"{one.avg_dim:.1f}",
             "overlap": lambda one: "-" if one.overlap is None else f"{one.overlap:.1%}",
+            "rows by": lambda one: one.assignment or "-",
+            "codebooks": lambda one: one.codebooks or "-",
+            "bytes of codes": lambda one: "-" if one.code_bytes is None else one.code_bytes,
             "best epoch": lambda one: one.best_epoch,
         }
     rows = [

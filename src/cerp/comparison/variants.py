@@ -5,6 +5,7 @@ Beside each stands what may be searched for it; see `cerp.comparison.tune`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -49,6 +50,9 @@ _QR: Space = {"method_options.operation": ("mult", "add", "concat")}
 
 NAMED: dict[str, Variant] = {
     "cerp": Variant("cerp", space=_CERP),
+    # How entities get their rows, whatever the preset does.
+    "cerp-hash": Variant("cerp", {"assignment": "hash"}, _CERP),
+    "cerp-learned": Variant("cerp", {"assignment": "learned"}, _CERP),
     # The control: what is left when the order of ids says nothing.
     "cerp-shuffled": Variant("cerp", {"ordering": "shuffled"}, _CERP),
     "dhe-honest": Variant("dhe", {"method_options": {"accounting": "honest"}}),
@@ -85,12 +89,20 @@ def chosen_names(asked: Sequence[str]) -> list[str]:
     """The names in texts such as ``all`` or ``cerp,ud``, each once."""
     names = [name.strip() for text in asked for name in text.split(",")]
     if ALL in names:
-        return [POPULARITY, *variants()]
+        return [POPULARITY, *_unlike_each_other()]
     known = [ALL, POPULARITY, *variants()]
     for name in names:
         if name not in known:
             raise ConfigError(f"unknown method {name!r}; choose among {', '.join(known)}")
     return list(dict.fromkeys(names))
+
+
+def _unlike_each_other() -> list[str]:
+    """All variants but those whose settings are, at present, what another one has anyway."""
+    first: dict[str, str] = {}
+    for name in variants():
+        first.setdefault(json.dumps(config_of(name, "mf").to_dict(), sort_keys=True), name)
+    return list(first.values())
 
 
 def config_of(name: str, backbone: str, *settings: Mapping[str, Any]) -> Config:

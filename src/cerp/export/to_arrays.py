@@ -25,6 +25,7 @@ from cerp.artifact import (
 )
 from cerp.artifact.model import FloatArray
 from cerp.artifact.scoring_words import scoring_word
+from cerp.choices import Assignment
 from cerp.config import Config
 from cerp.data.ids import Id, Int32Array
 from cerp.data.splits import Splits
@@ -163,14 +164,18 @@ def file_facts(
     budget: str,
     limit: int,
     metrics: Mapping[str, Mapping[str, Any]],
+    assignment: Assignment | None = None,
 ) -> dict[str, Any]:
-    """What a file says of its model: settings and figures."""
+    """What a file says of its model: settings and figures.
+
+    Learned codes need no hash and no order of ids, so these are not told of them.
+    """
+    rows = {"hash": config.hashing, "ordering": config.ordering}
     return {
         "method": config.method,
         "budget": budget,
         "limit": limit,
-        "hash": config.hashing,
-        "ordering": config.ordering,
+        **({"assignment": assignment} if assignment == "learned" else rows),
         "seed": config.seed,
         "fingerprint": splits.fingerprint,
         "library": __version__,

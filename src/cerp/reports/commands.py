@@ -17,6 +17,8 @@ OPTION_OF_SETTING = {
     "ordering": "--ordering",
     "dim": "--dim",
     "buckets": "--buckets",
+    "assignment": "--assignment",
+    "codebooks": "--codebooks",
     "prune.epochs": "--prune-epochs",
     "prune.gamma": "--gamma",
     "prune.batch_size": "--batch-size",

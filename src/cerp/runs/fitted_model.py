@@ -111,7 +111,14 @@ class FittedModel:
             self.splits,
             self.config.backbone,
             graph=graph,
-            facts=file_facts(self.config, self.splits, self.budget, self.limit, self.metrics),
+            facts=file_facts(
+                self.config,
+                self.splits,
+                self.budget,
+                self.limit,
+                self.metrics,
+                self.facts.assignment,
+            ),
             titles=titles,
         )
         return within(shipped, encoding or self.encoding, limit)

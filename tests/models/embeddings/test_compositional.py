@@ -447,6 +447,8 @@ def test_diagnostics_of_three_books_by_hand():
     assert embedding.facts() == {
         "avg_dim": 2.0,
         "overlap": 4 / 72,
+        "assignment": "learned",
+        "codebooks": 3,
         "buckets": 3,
         "empty_entities": 2,
         "empty_rows": 5,

@@ -173,6 +173,8 @@ class CompositionalEmbedding(PrunableEmbedding):
         return {
             "avg_dim": found.average_dimension,
             "overlap": found.overlap,
+            "assignment": "learned" if self.hash is None else "hash",
+            "codebooks": len(self.book_rows),
             "buckets": self.book_rows[0],
             "empty_entities": found.empty_entities,
             "empty_rows": found.empty_rows,
