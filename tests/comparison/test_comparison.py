@@ -161,7 +161,8 @@ def test_a_cell_does_not_depend_on_the_budgets_beside_it(splits: Splits, tmp_pat
 
 
 def test_a_refused_budget_does_not_take_the_others_with_it(splits: Splits, tmp_path: Path):
-    (job,) = plan(["cerp"], ["mf"], ["75%", "1000"], 1, settings=TINY)  # 800 is the full table
+    # 800 is the full table.
+    (job,) = plan(["cerp-hash"], ["mf"], ["75%", "1000"], 1, settings=TINY)
     found = done(job, splits, tmp_path)
     assert (found["75%"].error, found["75%"].nnz) == (None, 200)
     assert "it must allow from 2" in (found["1000"].error or "")

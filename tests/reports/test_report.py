@@ -185,9 +185,11 @@ def test_runs_that_differ_in_how_rows_are_chosen_say_so_behind_the_method(tmp_pa
     ]
     labels = [run.label for run in read_runs(folders)]
     assert labels == ["cerp hash", "cerp learned codebooks 4", "cerp learned codebooks 2"]
-    command = train_command(read_runs(folders)[1].config, "DATA", "run")
-    assert command is not None
-    assert "--assignment learned --codebooks 4" in command
+    learned = replace(preset("default", "lightgcn", assignment="learned"), codebooks=4)
+    hashed = preset("default", "lightgcn", assignment="hash")
+    commands = [train_command(config, "DATA", "run") or "" for config in (learned, hashed)]
+    assert "--codebooks 4" in commands[0]  # learned is what the preset has
+    assert "--assignment hash" in commands[1]
 
 
 # What is said

@@ -1,11 +1,13 @@
 """Users and items as points of one space: a truncated SVD of the normalised training graph.
 
-With the interaction matrix R, degrees D_u and D_i, and the leading singular triples
-``D_u^(-1/2) R D_i^(-1/2) ≈ U Σ Vᵀ``, the vectors are
+With the interaction matrix R, degrees D_u and D_i with means d̄, a damping τ, and the leading
+singular triples ``(D_u + τ d̄_u)^(-1/2) R (D_i + τ d̄_i)^(-1/2) ≈ U Σ Vᵀ``, the vectors are
 
-    x_u = Σ_{i ∈ N(u)} d_i^(-1/2) V_i = d_u^(1/2) (U Σ)_u        y_i = d_i^(1/2) V_i
+    x_u = Σ_{i ∈ N(u)} (d_i + τ d̄_i)^(-1/2) V_i        y_i = d_i (d_i + τ d̄_i)^(-1/2) V_i
 
-or the same scaled to length 1. ``⟨x_u, y_i⟩`` is the score of the graph's ideal low-pass filter.
+or the same scaled to length 1. Without damping ``⟨x_u, y_i⟩`` is the score of the graph's ideal
+low-pass filter, and the leading vectors are those of small groups that hardly touch the rest;
+with it, those of large ones (regularised spectral clustering: Chaudhuri et al., COLT 2012).
 
 The triples come from block subspace iteration over the smaller side of the graph. No users ×
 items matrix is ever built, and one block of (smaller side) × (rank + oversampling) numbers is
@@ -24,7 +26,7 @@ import torch
 from torch import Tensor
 
 from cerp.assignment.codes import Float32Array
-from cerp.assignment.edge_products import EdgeProducts, inverse_degrees
+from cerp.assignment.edge_products import EdgeProducts
 from cerp.assignment.ordering import canonical
 from cerp.data.ids import Int32Array, Int64Array
 from cerp.data.interactions import Interactions
@@ -121,6 +123,7 @@ def graph_vectors(
     train: Interactions,
     *,
     rank: int = DEFAULT_RANK,
+    damping: float = 0.0,
     seed: int = 0,
     unit: bool = True,
     iterations: int = ITERATIONS,
@@ -135,6 +138,8 @@ def graph_vectors(
         Training interactions, and nothing else.
     rank
         Singular triples. Fewer where the graph has no more, or `memory` holds no more.
+    damping
+        τ, in mean degrees.
     seed
         Draws the start of the iteration.
     unit
@@ -171,7 +176,7 @@ def graph_vectors(
     if len(train) == 0:
         raise DataError("no training interactions: there is no graph to take vectors from")
     sequence = canonical(train).astype(np.int32)
-    graph = EdgeProducts.of(train, sequence, device)
+    graph = EdgeProducts.of(train, sequence, device, damping)
     degrees = np.concatenate(
         [np.diff(train.user_offsets), train.item_counts], dtype=np.int32, casting="same_kind"
     )
@@ -193,7 +198,7 @@ def graph_vectors(
     else:  # S = U Σ, turned
         basis = _transformed(block, turn @ (singular[:, None] * nearest))
         onward = nearest.T @ (nearest / singular[:, None] ** 2)
-    basis *= inverse_degrees(graph.long_of_short, dtype).sqrt()
+    basis *= graph.short_scale(dtype)
     return GraphVectors(
         num_users=train.num_users,
         num_items=train.num_items,

@@ -25,7 +25,7 @@ from cerp.data.splits import Splits
 from cerp.errors import ConfigError
 from cerp.methods import METHODS
 from cerp.models import BACKBONES
-from cerp.presets import preset, with_settings
+from cerp.presets import preset, wanted_assignment, with_settings
 
 if TYPE_CHECKING:
     from cerp.runs.facts import ModelFacts
@@ -148,7 +148,8 @@ def train(
     question_small_counts(budget or [])
     if resume and output is None:
         raise ConfigError("--resume needs the folder of the run: -o RUN")
-    chosen = preset(preset_name, backbone or "lightgcn", method or "cerp", teacher)
+    wanted = wanted_assignment({"assignment": assignment, "ordering": ordering})
+    chosen = preset(preset_name, backbone or "lightgcn", method or "cerp", teacher, wanted)
     if settings is not None:
         tuned = read_tuned(settings)
         if (method or tuned.method, backbone or tuned.backbone) != (tuned.method, tuned.backbone):

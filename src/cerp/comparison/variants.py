@@ -14,7 +14,7 @@ from cerp.config import Config
 from cerp.errors import ConfigError
 from cerp.methods import METHODS
 from cerp.models import backbones
-from cerp.presets import preset
+from cerp.presets import preset, wanted_assignment
 
 POPULARITY = "popularity"
 """The floor of every table; it is not trained."""
@@ -111,7 +111,8 @@ def config_of(name: str, backbone: str, *settings: Mapping[str, Any]) -> Config:
     if backbone not in backbones.names():
         known = ", ".join(backbones.names())
         raise ConfigError(f"unknown backbone {backbone!r}; there are: {known}")
-    config = preset("default", backbone, found.method).to_dict()
+    assignment = wanted_assignment(found.settings)
+    config = preset("default", backbone, found.method, assignment=assignment).to_dict()
     for entries in (found.settings, *settings):
         config = merged(config, entries)
     return Config.from_dict(config)

@@ -23,6 +23,9 @@ from cerp.paper.searched import searched_settings
 from cerp.presets import preset
 from cerp.sizing.precision_plan import FULL
 
+AS_PRINTED = {"cerp": "cerp-hash"}
+"""What the paper calls CERP hashes ids; the variant of that name chooses rows as is best."""
+
 
 @dataclass(frozen=True)
 class Planned:
@@ -92,7 +95,8 @@ def _jobs(recipe: Recipe, run: RecipeRun, dataset: str, backbone: str, seed: int
     for budget in budgets:
         found = searched_settings(dataset, method, backbone, budget) if recipe.searched else {}
         entries = tuple(filter(None, [*settings, found, *over]))
-        job = _named(run, Job(run.method, backbone, seed, (budget,), entries, variant=run.method))
+        name = AS_PRINTED.get(run.method, run.method)
+        job = _named(run, Job(run.method, backbone, seed, (budget,), entries, variant=name))
         known = jobs.get(job.name)
         jobs[job.name] = job if known is None else replace(known, budgets=(*known.budgets, budget))
     return list(jobs.values())
