@@ -14,6 +14,7 @@ all that is held besides the edges; products go through a few of its columns at 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +40,7 @@ LARGEST_RATIO = 1e4
 """Most that a filter may stretch one direction more than another: its square meets rounding."""
 LARGEST_DEGREE = 8
 """Of a filter, where all eigenvalues are alike."""
-SMALLEST_WIDTH = 16
+SMALLEST_WIDTH = 12
 """Columns of the block below which the vectors would say too little."""
 CPU_COLUMN_BLOCK = 16
 """Columns that are multiplied together on CPUs: a narrow block stays in cache."""
@@ -186,16 +187,12 @@ def graph_vectors(
     energy, turn = _singular_turn(graph, block, columns)
     rank = min(rank, int((energy > NOTHING).sum()))
     singular, turn = np.sqrt(energy[:rank]), turn[:, :rank]
-    start = _start(graph.num_short, width, seed, dtype, device)[:, :rank]
-    nearest = _nearest_rotation(turn.T @ _products(block, start))
-    del start
+    nearest = _nearest_rotation(turn.T @ _products_with_start(block, width, rank, seed))
     if graph.items_are_short:  # S = V, turned
         basis, onward = _transformed(block, turn @ nearest), np.eye(rank)
     else:  # S = U Σ, turned
         basis = _transformed(block, turn @ (singular[:, None] * nearest))
         onward = nearest.T @ (nearest / singular[:, None] ** 2)
-    basis = basis.contiguous()
-    del block
     basis *= inverse_degrees(graph.long_of_short, dtype).sqrt()
     return GraphVectors(
         num_users=train.num_users,
@@ -225,13 +222,30 @@ def _affordable(num_short: int, wanted: int, memory: int) -> tuple[torch.dtype, 
 
 
 def _start(rows: int, columns: int, seed: int, dtype: torch.dtype, device: str) -> Tensor:
-    """Independent normal numbers, drawn a stretch of rows at a time."""
-    rng = np.random.default_rng(seed)
+    """Independent normal numbers."""
     block = torch.empty((rows, columns), dtype=dtype, device=device)
-    for start in range(0, rows, STRETCH):
-        part = block[start : start + STRETCH]
-        part.copy_(torch.from_numpy(rng.standard_normal(tuple(part.shape), dtype=np.float32)))
+    for part, drawn in zip(
+        torch.split(block, STRETCH), _stretches(rows, columns, seed), strict=True
+    ):
+        part.copy_(drawn)
     return block
+
+
+def _stretches(rows: int, columns: int, seed: int) -> Iterator[Tensor]:
+    """The numbers of `_start`, a stretch of rows at a time."""
+    rng = np.random.default_rng(seed)
+    for start in range(0, rows, STRETCH):
+        shape = (min(STRETCH, rows - start), columns)
+        yield torch.from_numpy(rng.standard_normal(shape, dtype=np.float32))
+
+
+def _products_with_start(block: Tensor, columns: int, used: int, seed: int) -> Wide:
+    """``blockᵀ start`` of the first columns of `_start`, which are drawn again."""
+    total = np.zeros((block.shape[1], used))
+    drawn_again = _stretches(len(block), columns, seed)
+    for part, drawn in zip(torch.split(block, STRETCH), drawn_again, strict=True):
+        total += _products(part, drawn[:, :used].to(block.device))
+    return total
 
 
 def _leading_subspace(graph: EdgeProducts, block: Tensor, columns: int, iterations: int) -> Tensor:
@@ -314,9 +328,11 @@ def _products(first: Tensor, second: Tensor) -> Wide:
 
 
 def _transformed(block: Tensor, small: Wide) -> Tensor:
-    """``block · small``, written over the block where that holds it."""
+    """``block · small`` with no more columns than the block, written over it."""
     factor = torch.from_numpy(small).to(block.device)
-    for start in range(0, len(block), STRETCH):
-        part = block[start : start + STRETCH]
-        part[:, : factor.shape[1]] = (part.double() @ factor).to(block.dtype)
-    return block[:, : factor.shape[1]]
+    rows, width = len(block), factor.shape[1]
+    flat = block.view(-1)
+    for start in range(0, rows, STRETCH):  # the place written to is never ahead of that read
+        part = (block[start : start + STRETCH].double() @ factor).to(block.dtype)
+        flat[start * width : start * width + part.numel()] = part.view(-1)
+    return flat[: rows * width].view(rows, width)

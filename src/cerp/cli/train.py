@@ -72,6 +72,13 @@ def train(
         Path | None,
         typer.Option(help="A best.json of 'cerp tune', in place of preset, method and backbone."),
     ] = None,
+    teacher: Annotated[
+        str | None,
+        typer.Option(
+            help="Learn codes and preferences from this: a backbone, trained at full size first, "
+            "a finished run, or a .npy file of vectors."
+        ),
+    ] = None,
     assignment: Annotated[
         Assignment | None,
         typer.Option(
@@ -141,7 +148,7 @@ def train(
     question_small_counts(budget or [])
     if resume and output is None:
         raise ConfigError("--resume needs the folder of the run: -o RUN")
-    chosen = preset(preset_name, backbone or "lightgcn", method or "cerp")
+    chosen = preset(preset_name, backbone or "lightgcn", method or "cerp", teacher)
     if settings is not None:
         tuned = read_tuned(settings)
         if (method or tuned.method, backbone or tuned.backbone) != (tuned.method, tuned.backbone):
@@ -158,6 +165,7 @@ def train(
             "values": values,
             "seen": seen,
             "seed": seed,
+            "teacher": teacher,
             "assignment": assignment,
             "codebooks": codebooks,
             "ordering": ordering,

@@ -116,15 +116,20 @@ class RunFolder:
 
         def read() -> Coded:
             tensors, facts = read_checkpoint(path)
-            return Coded(tensors["codes"].numpy() if "codes" in tensors else None, **facts)
+            arrays: dict[str, Any] = {name: found.numpy() for name, found in tensors.items()}
+            return Coded(**arrays, **facts)
 
         return self._read(CODED, read)
 
     def write_coded(self, coded: Coded) -> None:
         """Keep the rows; where none are learned, that is known without a file."""
-        if rank() == 0 and coded.codes is not None:
-            codes = {"codes": torch.from_numpy(coded.codes)}
-            write_checkpoint(self.path / CODED, codes, {"seconds": coded.seconds})
+        if rank() > 0 or coded.codes is None:
+            return
+        arrays = {"codes": coded.codes, "rows": coded.rows, "teacher": coded.teacher}
+        tensors = {
+            name: torch.from_numpy(array) for name, array in arrays.items() if array is not None
+        }
+        write_checkpoint(self.path / CODED, tensors, {"seconds": coded.seconds})
 
     # Searched
 

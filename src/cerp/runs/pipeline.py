@@ -7,6 +7,7 @@ select on validation -> judge, the test part once -> ship.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -19,6 +20,7 @@ from cerp.artifact import decode, embedding_bytes, section_bytes
 from cerp.assignment.hashing import Hash
 from cerp.assignment.ordering import order
 from cerp.config import Config, RunOptions
+from cerp.data.ids import Float32Array
 from cerp.data.splits import Part, Splits
 from cerp.errors import ConfigError, DataError
 from cerp.evaluation.evaluate import DEFAULT_KS, evaluate
@@ -46,6 +48,11 @@ def make_plan(splits: Splits, config: Config, options: RunOptions) -> Plan:
     """What to train for each budget; what cannot be is refused here, before anything is written."""
     method = methods.method(config.method, config.method_options)
     backbones.check(config.backbone, config.backbone_options)
+    if config.teacher is not None and (config.assignment, config.method) != ("learned", "cerp"):
+        raise ConfigError(
+            f"the teacher {config.teacher!r} has codes to be learned from it; train cerp with "
+            "assignment=learned"
+        )
     _ = LOSSES[config.loss], PENALTIES[config.prune.penalty]
     cutoff_of(config.selection_metric)
     if config.buckets is not None and config.assignment == "hash":
@@ -71,6 +78,8 @@ class Pipeline:
     plan: Plan
     splits: Splits
     options: RunOptions
+    teach: Callable[[], Float32Array] | None = None
+    """Gives the final vectors of a teacher, where the configuration has one."""
 
     def models(self) -> list[FittedModel]:
         """One model for each budget, in the order given."""
@@ -110,7 +119,14 @@ class Pipeline:
         """What the method may know, on the data that epochs are selected with."""
         plan, coded = self.plan, self._coded
         return Context(
-            self.splits, self.config, self.options, plan.limits, plan.positions, coded.codes
+            self.splits,
+            self.config,
+            self.options,
+            plan.limits,
+            plan.positions,
+            coded.codes,
+            coded.rows,
+            coded.teacher,
         )
 
     @cached_property
@@ -127,9 +143,21 @@ class Pipeline:
         if self.folder and (coded := self.folder.coded()):
             return coded
         plan, started = self.plan, time.monotonic()
-        context = Context(self.splits, self.config, self.options, plan.limits, plan.positions)
-        codes = self.method.codes(context)
-        coded = Coded(codes, 0.0 if codes is None else round(time.monotonic() - started, 2))
+        teacher = None if self.teach is None else self.teach()
+        context = Context(
+            self.splits,
+            self.config,
+            self.options,
+            plan.limits,
+            plan.positions,
+            teacher=teacher,
+        )
+        learned = self.method.codes(context)
+        if learned is None:
+            return Coded(None, 0.0)
+        seconds = round(time.monotonic() - started, 2)
+        rows = None if teacher is None else learned.books
+        coded = Coded(learned.codes, seconds, rows, teacher)
         if self.folder:
             self.folder.write_coded(coded)
         return coded
@@ -251,6 +279,7 @@ class Pipeline:
             epochs=epochs,
             loss=self.config.loss,
             selection_metric=self.config.selection_metric,
+            teacher=context.teacher,
             checkpointing=context.checkpointing(stage),
         )
         if self.folder and kept and rank() == 0:

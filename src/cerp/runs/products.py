@@ -18,7 +18,7 @@ from typing import Any
 from torch import Tensor
 
 from cerp.config import Config
-from cerp.data.ids import Int32Array
+from cerp.data.ids import Float32Array, Int32Array
 from cerp.evaluation.metrics import Metrics
 from cerp.sizing.precision_plan import Candidate
 from cerp.training.search_result import Found
@@ -49,6 +49,10 @@ class Coded:
     codes: Int32Array | None
     """(N, m): the row of each entity in each codebook; None: a hash chooses."""
     seconds: float
+    rows: Float32Array | None = None
+    """(m, K, d): what the rows of a student start from."""
+    teacher: Float32Array | None = None
+    """(N, d): the final vectors of its teacher."""
 
 
 @dataclass(frozen=True, eq=False)
