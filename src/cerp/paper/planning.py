@@ -40,7 +40,7 @@ class Planned:
         config = self.job.config
         if config is None or not methods.method(config.method, config.method_options).is_ordered:
             return None
-        return config.ordering
+        return config.ordering if config.assignment == "hash" else None
 
 
 def plan(recipe: Recipe, dataset: str, seeds: int | None = None) -> list[Planned]:
