@@ -113,8 +113,10 @@ def _student(config: Config, teacher: str) -> Config:
         config,
         teacher=teacher,
         assignment="learned",
-        prune=replace(config.prune, epochs=8, learning_rate=1e-3, gamma=0.0),
-        train=replace(config.train, epochs=40, learning_rate=1e-3, evaluate_every=2),
+        prune=replace(config.prune, epochs=8, learning_rate=3e-3, gamma=0.0),
+        train=replace(
+            config.train, epochs=24, learning_rate=3e-3, schedule="cosine", evaluate_every=3
+        ),
     )
 
 
