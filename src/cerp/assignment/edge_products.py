@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -68,6 +68,10 @@ class EdgeProducts:
         middle = sums_of_rows(self.short_of_long, block * of_short)
         middle *= inverse_degrees(self.short_of_long, block.dtype)
         return sums_of_rows(self.long_of_short, middle).mul_(of_short)
+
+    def one_way(self) -> EdgeProducts:
+        """Without the neighbours of the short side, which `neighbour_sums` does not need."""
+        return replace(self, long_of_short=(torch.empty(0), torch.empty(0)))
 
     def neighbour_sums(self, long: Int32Array, table: Tensor) -> Tensor:
         """Sum of the table's rows over the neighbours of some rows of the long side."""
