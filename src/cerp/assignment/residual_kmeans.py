@@ -92,8 +92,9 @@ def learn_codes(
         ``cpu`` or ``cuda``.
     memory
         Bytes that vectors may take. Where all N take more, the books are fitted to a random
-        sample (256 entities for each row, if so many fit), and the codes of the others are chosen for these books, a stretch at a
-        time, by the same greedy choice and coordinate descent.
+        sample (256 entities for each row, if so many fit), and the codes of the others are
+        chosen for these books, a stretch at a time, by the same greedy choice and coordinate
+        descent.
     progress
         Is advanced by 1 in all.
 
