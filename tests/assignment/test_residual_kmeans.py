@@ -180,6 +180,12 @@ def test_a_sample_fits_the_books_where_memory_is_short():
     assert whole.error < sampled.error < 1.15 * whole.error
 
 
+def test_a_sample_has_as_many_entities_as_the_rows_need():
+    x, weights = cloud(2000, 8)
+    found = learn_codes(x, weights, books=2, rows=4, memory=1500 * 3 * 4 * 8)
+    assert found.fitted_to == 4 * 256
+
+
 def test_memory_for_everything_is_the_plain_path():
     x, weights = cloud()
     plain = learn_codes(x, weights, rows=16)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -78,6 +78,10 @@ class EdgeProducts:
     def short_scale(self, dtype: torch.dtype) -> Tensor:
         """``(d + τ d̄)^(-1/2)`` of the short side, as a column."""
         return inverse_degrees(self.long_of_short, dtype, self.damping).sqrt_()
+
+    def one_way(self) -> EdgeProducts:
+        """Without the neighbours of the short side, which `neighbour_sums` does not need."""
+        return replace(self, long_of_short=(torch.empty(0), torch.empty(0)))
 
     def neighbour_sums(self, long: Int32Array, table: Tensor) -> Tensor:
         """Sum of the table's rows over the neighbours of some rows of the long side."""

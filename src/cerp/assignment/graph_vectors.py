@@ -208,7 +208,7 @@ def graph_vectors(
         unit=unit,
         basis=basis,
         onward=torch.from_numpy(onward).to(basis),
-        graph=graph,
+        graph=graph.one_way(),
     )
 
 

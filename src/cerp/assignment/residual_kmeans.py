@@ -42,6 +42,8 @@ DAMPING = 1.0
 """τ of the graph's normalisation for codes, in mean degrees: see `cerp.assignment.code_rule`."""
 FITTING_COPIES = 3
 """Times that the vectors are held while books are fitted: their own, what is left over, spare."""
+SAMPLE_A_ROW = 256
+"""Entities in a sample for each row of a book: more of them hardly move the means."""
 STRETCH = 1 << 15
 """Entities that are given codes together where all of them do not fit into memory."""
 
@@ -93,8 +95,9 @@ def learn_codes(
         ``cpu`` or ``cuda``.
     memory
         Bytes that vectors may take. Where all N take more, the books are fitted to a random
-        sample that fits, and the codes of the others are chosen for these books, a stretch at a
-        time, by the same greedy choice and coordinate descent.
+        sample (256 entities for each row, if so many fit), and the codes of the others are
+        chosen for these books, a stretch at a time, by the same greedy choice and coordinate
+        descent.
     progress
         Is advanced by 1 in all.
 
@@ -118,10 +121,12 @@ def learn_codes(
     if min(books, rows) < 1:
         raise ConfigError(f"codes need at least 1 book of 1 row, got {books} books of {rows}")
     weight = _checked_weights(weights, count)
-    fitted = min(count, max(memory // (FITTING_COPIES * 4 * dim), 1))
-    sample = np.arange(count)
-    if fitted < count:
-        sample = np.sort(np.random.default_rng(seed).choice(count, fitted, replace=False))
+    fitted = _how_many_fit(count, dim, rows, memory)
+    if fitted == count:
+        sample = np.arange(count)
+    else:
+        drawn = np.random.default_rng(seed).choice(count, fitted, replace=False, shuffle=False)
+        sample = np.sort(drawn)
     points = torch.empty((fitted, dim), dtype=torch.float32, device=device)
     for start in range(0, fitted, STRETCH):
         points[start : start + STRETCH] = source.rows(sample[start : start + STRETCH])
@@ -363,6 +368,12 @@ class _InSequence:
 
     def rows(self, places: Int64Array) -> Tensor:
         return self.vectors.rows(self.vectors.sequence[places])
+
+
+def _how_many_fit(count: int, dim: int, rows: int, memory: int) -> int:
+    """Entities the books are fitted to: all, or as many as memory holds and the rows need."""
+    held = memory // (FITTING_COPIES * 4 * dim)
+    return count if count <= held else max(min(held, SAMPLE_A_ROW * rows), 1)
 
 
 def _checked_weights(
