@@ -13,7 +13,7 @@ from cerp.evaluation.ranking import exclude, top_k
 from cerp.graph import search
 from cerp.graph.edges import Edges
 from cerp.graph.filter import Exponents, GraphFilter
-from cerp.graph.judging import judged_users, mean_metrics
+from cerp.graph.judging import is_clearly_better, judged_users, mean_metrics
 from cerp.graph.search import search_exponents
 
 
@@ -38,9 +38,9 @@ def planted(splits: Splits, chosen: Exponents) -> Splits:
 def test_the_search_finds_planted_exponents(chosen: Exponents):
     data = planted(splits_of(0, users=200, items=240, tastes=2), chosen)
     found = search_exponents(data, metric="ndcg@5", quiet=True)
-    first = found.trials[1]
+    first = found.trials[0]
     assert first.exponents == search.START
-    assert found.score > 0.97 > 0.92 > first.score
+    assert found.score > 0.94 > 0.92 > first.score
     assert abs(found.exponents.r - chosen.r) < 0.1
 
 
@@ -48,16 +48,33 @@ def test_the_score_is_that_of_the_judge(splits: Splits):
     found = search_exponents(splits, metric="recall@20", quiet=True)
     model = GraphFilter(Edges.of(splits.train), found.exponents)
     assert found.score == pytest.approx(evaluate(model, splits, on="valid").mean["recall@20"])
-    assert found.score == max(trial.score for trial in found.trials)
 
 
-def test_finalists_are_judged_on_everybody(splits: Splits):
+def test_trials_may_be_judged_on_a_sample_but_the_result_is_on_everybody(splits: Splits):
     found = search_exponents(splits, sample=30, quiet=True)
-    everybody = len(np.unique(splits.valid.user))
     model = GraphFilter(Edges.of(splits.train), found.exponents)
+    assert found.users == 30
     assert found.score == pytest.approx(evaluate(model, splits, on="valid").mean["ndcg@10"])
-    assert {trial.users for trial in found.trials} == {30, everybody}
-    assert found.score == max(trial.score for trial in found.trials if trial.users == everybody)
+
+
+def test_the_start_is_kept_where_nothing_is_clearly_better(splits: Splits):
+    # Validation as the start itself recommends: nothing can be better.
+    start = Exponents(0.5, 1.0, 0.25)
+    found = search_exponents(planted(splits, start), metric="ndcg@5", start=start, quiet=True)
+    assert found.exponents == start
+    assert found.score == 1
+    assert len(found.trials) > 10
+
+
+def test_better_by_less_than_a_standard_error_is_not_clearly_better():
+    # Differences 1, -1, 1, 1, ...: of 100 users 60 gain and 40 lose; mean .2, error .098.
+    second = np.zeros(100)
+    first = np.where(np.arange(100) < 60, 1.0, -1.0)
+    assert is_clearly_better(first, second)
+    assert not is_clearly_better(second, first)
+    # 52 gain and 48 lose: mean .04, error .1.
+    assert not is_clearly_better(np.where(np.arange(100) < 52, 1.0, -1.0), second)
+    assert not is_clearly_better(second, second)
 
 
 def test_both_ways_to_sum_give_the_same_trials(splits: Splits, monkeypatch: pytest.MonkeyPatch):

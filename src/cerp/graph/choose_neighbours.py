@@ -94,12 +94,18 @@ def choose_neighbours(
         Largest size, as ``size_of`` tells it.
     kinds
         Where weights may come from; ``filter`` is left out where no ``exponents`` are given.
+    exponents
+        Of the graph filter.
+    precisions
+        Bits of a weight to try.
     metric
         What decides, a key of `Metrics.mean`.
     size_of
         Bytes of neighbours; the writer of a file passes its own measure.
-    sample
-        How many users judge a candidate, drawn with ``seed``; None: all.
+    sample, seed
+        How many users judge a candidate, drawn with the seed; None: all.
+    quiet
+        No bar.
 
     """
     started = time.perf_counter()

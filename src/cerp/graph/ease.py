@@ -11,6 +11,7 @@ Weights are matrices of SciPy with a row for each *target* i and a column for ea
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -68,6 +69,8 @@ def strongest_cooccurrence(
 
     Parameters
     ----------
+    edges
+        The training graph.
     per_item
         How many sources a target keeps; itself is not one.
     start, middle, end
@@ -109,11 +112,15 @@ def refitted(edges: Edges, support: Any, regularization: float, *, quiet: bool =
 
     Parameters
     ----------
+    edges
+        The training graph.
     support
         Which sources speak for which target: the stored entries of a SciPy matrix, targets
         in rows. Its values do not matter.
     regularization
         λ, positive.
+    quiet
+        No bar.
 
     """
     support = support.tocsr().copy()
@@ -185,7 +192,7 @@ def _largest_of_rows(
 ) -> npt.NDArray[np.intp]:
     """Places of the largest positive values of every row; of equal ones the first."""
     chosen = []
-    for begin, end in zip(offsets[:-1], offsets[1:], strict=True):
+    for begin, end in itertools.pairwise(offsets):
         row = values[begin:end]
         best = np.argsort(-row, kind="stable")[:count] if len(row) > count else np.arange(len(row))
         chosen.append(begin + np.sort(best[row[best] > 0]))

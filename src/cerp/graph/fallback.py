@@ -48,8 +48,9 @@ class PopularityForUnknown:
         scores = self.scorer.score_all(users)
         rows = np.flatnonzero(self._is_unknown[users])
         if rows.size and isinstance(scores, np.ndarray):
-            scores = np.require(scores, requirements="W")
-            scores[rows] = self.counts
-        elif rows.size:
+            writable = np.require(scores, requirements="W")
+            writable[rows] = self.counts
+            return writable
+        if rows.size and not isinstance(scores, np.ndarray):
             scores[rows] = scores.new_tensor(self.counts)
         return scores

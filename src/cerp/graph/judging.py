@@ -17,6 +17,7 @@ from cerp.evaluation.evaluate import entries_of, sample_users, user_metrics
 from cerp.evaluation.ranking import exclude, top_k
 
 Float32Array = npt.NDArray[np.float32]
+FloatArray = npt.NDArray[np.float64]
 Rankings = Callable[[Int32Array], Iterator[Float32Array]]
 """For some users, their scores by one ranking after the other, (len(users), num_items) each."""
 
@@ -24,7 +25,7 @@ CHUNK_BYTES = 8 * 2**20
 """Of scores that are ranked together: they stay in cache."""
 
 
-def mean_metrics(
+def user_values(
     rankings: Rankings,
     count: int,
     splits: Splits,
@@ -32,8 +33,8 @@ def mean_metrics(
     metric: str = "ndcg@10",
     *,
     on: Part = "valid",
-) -> list[float]:
-    """The mean of a metric over users, for each of several rankings.
+) -> FloatArray:
+    """A metric of each user, for each of several rankings: (count, len(users)).
 
     The figures are those of `cerp.evaluation.evaluate.evaluate`; what the rankings have in
     common is computed once.
@@ -55,7 +56,7 @@ def mean_metrics(
     keys = truth.user.astype(np.int64) * truth.num_items + truth.item
     sizes = np.diff(truth.user_offsets)
 
-    def judged(chunk: Int32Array) -> npt.NDArray[np.float64]:
+    def judged(chunk: Int32Array) -> FloatArray:
         rows, columns = entries_of(seen, chunk)
         values = np.empty((count, len(chunk)))
         for place, scores in enumerate(rankings(chunk)):
@@ -73,8 +74,27 @@ def mean_metrics(
     rows = max(1, CHUNK_BYTES // (4 * splits.num_items))
     chunks = [users[start : start + rows] for start in range(0, len(users), rows)]
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        joined = np.concatenate(list(threads.map(judged, chunks)), axis=1)
-    return [float(value) for value in joined.mean(axis=1)]
+        return np.concatenate(list(threads.map(judged, chunks)), axis=1)
+
+
+def mean_metrics(
+    rankings: Rankings, count: int, splits: Splits, users: Int32Array, metric: str = "ndcg@10"
+) -> list[float]:
+    """The mean of `user_values` on validation, for each of several rankings."""
+    values = user_values(rankings, count, splits, users, metric)
+    return [float(value) for value in values.mean(axis=1)]
+
+
+def is_clearly_better(first: FloatArray, second: FloatArray) -> bool:
+    """Whether one ranking is above another by more than a standard error.
+
+    The error is that of the mean of the users' differences.
+    """
+    difference = first - second
+    if len(difference) < 2:
+        return False
+    error = difference.std(ddof=1) / np.sqrt(len(difference))
+    return bool(difference.mean() > error)
 
 
 def judged_users(splits: Splits, count: int | None, seed: int, on: Part = "valid") -> Int32Array:

@@ -36,7 +36,7 @@ REFINEMENTS = ((2.0, 10**0.5), (2.0**0.5, 10**0.25))
 """Factors by which β and ε are then moved up and down."""
 
 
-def log_share(strengths: Float32Array, taken: npt.NDArray[np.intp], epsilon: float) -> DoubleArray:
+def log_share(strengths: Float32Array, taken: npt.NDArray[Any], epsilon: float) -> DoubleArray:
     """``log(ε + F_i / max F)`` of one user.
 
     Parameters
@@ -150,9 +150,11 @@ def search_mixture(
         The parts.
     metric
         What decides, a key of `Metrics.mean`.
-    sample
-        How many users judge a trial, drawn with ``seed``; None: all. The result and its parts
+    sample, seed
+        How many users judge a trial, drawn with the seed; None: all. The result and its parts
         are judged on all.
+    quiet
+        No bar.
 
     """
     started = time.perf_counter()

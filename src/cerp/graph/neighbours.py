@@ -39,10 +39,10 @@ class Neighbours:
     scales: npt.NDArray[np.float16]
     """One for each source; not negative."""
     bits: Bits
-    """Of an integer: from −127 to 127 or from −7 to 7."""
+    """Of an integer: from -127 to 127 or from -7 to 7."""
     item_degrees: Int64Array | None = None
     """How often each item was taken. Where it is known, items of which the history says nothing
-    follow by popularity, scored ``−1 / (1 + d_i)``; where not, they all have 0."""
+    follow by popularity, scored ``-1 / (1 + d_i)``; where not, they all have 0."""
 
     @property
     def num_items(self) -> int:
@@ -88,7 +88,7 @@ class NeighbourScorer:
 
     def score_all(self, users: Int32Array) -> Float32Array:
         """What `Neighbours.score_history` gives for each user's items."""
-        scores = (self.taken[users] @ self.weights).toarray().astype(np.float32)
+        scores: Float32Array = (self.taken[users] @ self.weights).toarray().astype(np.float32)
         if self.neighbours.item_degrees is not None:
             unreached_by_popularity(scores, self.neighbours.item_degrees)
         return scores

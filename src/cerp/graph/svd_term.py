@@ -25,7 +25,7 @@ from cerp.graph.judging import best_place, judged_users, mean_metrics
 
 SAMPLE = 4_000
 RELATIVE_WEIGHTS = tuple(2.0**power for power in range(-8, 9, 2))
-"""α is tried at these multiples of what makes both parts equally large."""
+"""The factor of the term is tried at these multiples of what makes both parts equally large."""
 
 
 class LowPass:
@@ -66,7 +66,8 @@ class LowPass:
     def score_all(self, users: Int32Array) -> Float32Array:
         """L of some users, (len(users), num_items)."""
         vectors = [self.vector(self.edges.history(user)) for user in users]
-        return np.stack(vectors) @ self.end.T
+        scores: Float32Array = np.stack(vectors) @ self.end.T
+        return scores
 
     def score_history(self, items: npt.ArrayLike) -> Float32Array:
         """L of anyone who took some items."""
@@ -75,7 +76,8 @@ class LowPass:
 
     def vector(self, history: Int32Array) -> Float32Array:
         """A history in the space of the singular vectors."""
-        return self.start[history].sum(axis=0)
+        total: Float32Array = self.start[history].sum(axis=0)
+        return total
 
 
 class FilterWithLowPass:
@@ -138,6 +140,11 @@ def search_low_pass(
         The filter, its exponents chosen.
     ranks
         Numbers of singular vectors to try.
+    metric
+        What decides, a key of `Metrics.mean`.
+    sample, seed
+        How many users judge a trial, drawn with the seed; None: all. The result and its parts
+        are judged on all.
 
     """
     started = time.perf_counter()

@@ -63,7 +63,8 @@ class TwoHops:
         counts = edges.user_degrees[reached]
         ends = edges.items[places(edges.user_offsets[reached], counts)]
         weights = np.repeat(reach[reached] * middle[reached], counts)
-        return np.bincount(ends, weights=weights, minlength=edges.num_items)
+        sums = np.bincount(ends, weights=weights, minlength=edges.num_items)
+        return sums.astype(np.float64, copy=False)
 
     def _by_scipy(
         self, histories: Sequence[Int32Array], start: DoubleArray, middle: DoubleArray
