@@ -35,7 +35,6 @@ import cerp
 from cerp.data.splits import Splits
 from cerp.evaluation.baselines import Popularity
 from cerp.evaluation.evaluate import Scorer, evaluate
-from cerp.evaluation.ranking import exclude, top_k
 from cerp.graph.choose_neighbours import choose_neighbours
 from cerp.graph.edges import Edges
 from cerp.graph.filter import Exponents, GraphFilter
@@ -179,11 +178,7 @@ def best_milliseconds(model: GraphFilter, users: np.typing.NDArray[np.int32]) ->
     times = []
     for _ in range(REPEATS):
         started = time.perf_counter()
-        scores = model.score_all(users)
-        counts = model.edges.user_degrees[users]
-        rows = np.repeat(np.arange(len(users)), counts)
-        items = np.concatenate([model.edges.history(int(user)) for user in users])
-        top_k(exclude(scores, rows, items), 10)
+        model.best([model.edges.history(int(user)) for user in users], 10)
         times.append(1e3 * (time.perf_counter() - started))
     return min(times)
 

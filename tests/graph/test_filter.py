@@ -175,6 +175,25 @@ def test_the_popularity_baseline_agrees_for_everyone_where_nothing_is_shared():
         )
 
 
+@given(taken_matrices(), exponents, st.integers(1, 10), st.data())
+def test_lists_are_the_best_of_the_scores(
+    taken: npt.NDArray[np.bool_], chosen: Exponents, k: int, data: st.DataObject
+):
+    edges = edges_of(np.concatenate([taken] * 3))  # more users than are ranked together
+    model = GraphFilter(edges, chosen)
+    without = np.array(
+        data.draw(st.lists(st.integers(0, edges.num_items - 1), unique=True)), dtype=np.int32
+    )
+    scores = model.score_all(everyone(edges))
+    scores[np.concatenate([taken] * 3)] = -np.inf
+    scores[:, without] = -np.inf
+    items, best = top_k(scores, k)
+    histories = [edges.history(user) for user in range(edges.num_users)]
+    found = model.best(histories, k, without=without)
+    assert found[0].tolist() == items.tolist()
+    assert found[1].tolist() == best.tolist()
+
+
 def test_bad_items_are_refused():
     model = GraphFilter(edges_of(np.ones((2, 3), dtype=bool)), EXPONENTS)
     with pytest.raises(ConfigError, match=r"must be in 0\.\.2"):

@@ -40,7 +40,8 @@ MOST_STEPS = 4
 """How often λ is multiplied or divided by `FACTOR` in one direction."""
 SAMPLE = 4_000
 SPARE = 0.98
-"""Share of the limit that the first guess of the number of entries aims at."""
+"""Share of the limit that a guess of the number of entries aims at."""
+MOST_GUESSES = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +174,7 @@ class _Search:
                 importance=importance,
             )
         for bits in self.precisions:
-            self.fit(kind, bits, lambda count: pruned(weights, count, importance), weights.nnz)
+            self.fit(kind, bits, weights, importance)
 
     def try_ease(self) -> None:
         """λ up and then down, each for as long as it helps."""
@@ -199,15 +200,10 @@ class _Search:
             weights = csr_array(np.maximum(ease(self.edges, regularization), 0))
         else:
             weights = refitted(self.edges, self.cosine_support, regularization)
+        weights = pruned(weights, self.max_bytes)  # a weight takes a byte or more, or nearly so
         before = len(self.tried)
         for bits in self.precisions:
-            self.fit(
-                "ease",
-                bits,
-                lambda count: refitted(self.edges, pruned(weights, count), regularization),
-                int((weights.data > 0).sum()),
-                regularization,
-            )
+            self.fit("ease", bits, weights, regularization=regularization)
         return max((one.score for one in self.tried[before:]), default=-np.inf)
 
     @property
@@ -221,29 +217,54 @@ class _Search:
         self,
         kind: Kind,
         bits: Bits,
-        weights_of: Callable[[int], Any],
-        available: int,
+        weights: Any,
+        importance: npt.NDArray[np.float64] | None = None,
         regularization: float | None = None,
     ) -> None:
         """As many entries as the limit holds, judged."""
         started = time.perf_counter()
-        count = min(available, self.max_bytes * 8 // (bits + 5))
-        while count:
-            found = quantised(weights_of(count), bits, self.edges.item_degrees)
+        count = self.fitting_count(weights, bits, importance)
+        fitting: tuple[int, Neighbours] | None = None
+        for _ in range(MOST_GUESSES):
+            self.refuse_none(count)
+            kept = pruned(weights, count, importance)
+            if regularization is not None:
+                kept = refitted(self.edges, kept, regularization)
+            found = quantised(kept, bits, self.edges.item_degrees)
             size = self.size_of(found)
-            full = size > SPARE * SPARE * self.max_bytes or count == available
-            if size <= self.max_bytes and full:
+            if size <= self.max_bytes and (fitting is None or size > fitting[0]):
+                fitting = size, found
+            # Fitted weights round to zero more or less often than those they were pruned by.
+            guess = min(weights.nnz, int(count * SPARE * self.max_bytes / max(size, 1)))
+            if SPARE * SPARE * self.max_bytes < size <= self.max_bytes or guess == count:
                 break
-            # Sizes are nearly in proportion to the number of entries.
-            guess = int(count * SPARE * self.max_bytes / max(size, 1))
-            if size <= self.max_bytes and guess <= count:
-                break
-            count = min(available, guess)
-        else:
+            count = guess
+        if fitting is None:
             raise ConfigError(f"no item neighbours fit into {self.max_bytes:,} bytes; allow more")
+        size, found = fitting
         score = self.judged(found, self.users)
         passed = time.perf_counter() - started
         self.tried.append(Candidate(found, kind, regularization, size, score, passed))
+
+    def fitting_count(
+        self, weights: Any, bits: Bits, importance: npt.NDArray[np.float64] | None
+    ) -> int:
+        """About how many of the largest weights fit, as they are."""
+        count = min(weights.nnz, self.max_bytes * 8 // (bits + 5))
+        for _ in range(MOST_GUESSES):
+            self.refuse_none(count)
+            size = self.size_of(quantised(pruned(weights, count, importance), bits))
+            # Sizes are nearly in proportion to the number of entries.
+            guess = min(weights.nnz, int(count * SPARE * self.max_bytes / max(size, 1)))
+            if SPARE * SPARE * self.max_bytes < size <= self.max_bytes or guess == count:
+                break
+            count = guess
+        return count
+
+    def refuse_none(self, count: int) -> None:
+        """Refuse a limit under which nothing is left."""
+        if count < 1:
+            raise ConfigError(f"no item neighbours fit into {self.max_bytes:,} bytes; allow more")
 
     def judged(self, neighbours: Neighbours, users: Int32Array) -> float:
         """The mean of the metric over users."""
