@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -206,12 +207,10 @@ class _Search:
             self.fit("ease", bits, weights, regularization=regularization)
         return max((one.score for one in self.tried[before:]), default=-np.inf)
 
-    @property
+    @cached_property
     def cosine_support(self) -> Any:
-        """Computed once, when it is first asked for."""
-        if not hasattr(self, "_support"):
-            self._support = cosine(self.edges, PER_ITEM)
-        return self._support
+        """Sources that speak for each target where EASE with all weights is too large."""
+        return cosine(self.edges, PER_ITEM)
 
     def fit(
         self,
@@ -250,12 +249,13 @@ class _Search:
         self, weights: Any, bits: Bits, importance: npt.NDArray[np.float64] | None
     ) -> int:
         """About how many of the largest weights fit, as they are."""
-        count = min(weights.nnz, self.max_bytes * 8 // (bits + 5))
+        available = int(weights.nnz)
+        count = min(available, self.max_bytes * 8 // (bits + 5))
         for _ in range(MOST_GUESSES):
             self.refuse_none(count)
             size = self.size_of(quantised(pruned(weights, count, importance), bits))
             # Sizes are nearly in proportion to the number of entries.
-            guess = min(weights.nnz, int(count * SPARE * self.max_bytes / max(size, 1)))
+            guess = min(available, int(count * SPARE * self.max_bytes / max(size, 1)))
             if SPARE * SPARE * self.max_bytes < size <= self.max_bytes or guess == count:
                 break
             count = guess
