@@ -1,0 +1,115 @@
+"""Validation of several rankings of the same users in one pass, on all cores."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import numpy.typing as npt
+
+from cerp.data.ids import Int32Array
+from cerp.data.splits import Part, Splits
+from cerp.errors import ConfigError
+from cerp.evaluation.evaluate import entries_of, sample_users, user_metrics
+from cerp.evaluation.ranking import exclude, top_k
+
+Float32Array = npt.NDArray[np.float32]
+FloatArray = npt.NDArray[np.float64]
+Rankings = Callable[[Int32Array], Iterator[Float32Array]]
+"""For some users, their scores by one ranking after the other, (len(users), num_items) each."""
+
+CHUNK_BYTES = 8 * 2**20
+"""Of scores that are ranked together: they stay in cache."""
+
+
+def user_values(
+    rankings: Rankings,
+    count: int,
+    splits: Splits,
+    users: Int32Array,
+    metric: str = "ndcg@10",
+    *,
+    on: Part = "valid",
+) -> FloatArray:
+    """A metric of each user, for each of several rankings: (count, len(users)).
+
+    The figures are those of `cerp.evaluation.evaluate.evaluate`; what the rankings have in
+    common is computed once.
+
+    Parameters
+    ----------
+    rankings
+        Given a chunk of users, yields ``count`` matrices of scores, which are written to.
+    count
+        How many rankings there are.
+    splits, users, on
+        Whom to judge on which part; every user must have truth there.
+    metric
+        A key of `Metrics.mean`, such as ``ndcg@10``.
+
+    """
+    k = cut_off(metric)
+    seen, truth = splits.seen_before(on), splits.part(on)
+    keys = truth.user.astype(np.int64) * truth.num_items + truth.item
+    sizes = np.diff(truth.user_offsets)
+
+    def judged(chunk: Int32Array) -> FloatArray:
+        rows, columns = entries_of(seen, chunk)
+        values = np.empty((count, len(chunk)))
+        for place, scores in enumerate(rankings(chunk)):
+            items, _ = top_k(exclude(scores, rows, columns), k)
+            wanted = chunk.astype(np.int64)[:, None] * truth.num_items + items
+            found = keys.take(np.searchsorted(keys, wanted), mode="clip") == wanted
+            metrics = user_metrics(found & (items >= 0), sizes[chunk], [k])
+            if metric not in metrics:
+                raise ConfigError(
+                    f"unknown metric {metric!r}; these are computed: {', '.join(metrics)}"
+                )
+            values[place] = metrics[metric]
+        return values
+
+    rows = max(1, CHUNK_BYTES // (4 * splits.num_items))
+    chunks = [users[start : start + rows] for start in range(0, len(users), rows)]
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        return np.concatenate(list(threads.map(judged, chunks)), axis=1)
+
+
+def mean_metrics(
+    rankings: Rankings, count: int, splits: Splits, users: Int32Array, metric: str = "ndcg@10"
+) -> list[float]:
+    """The mean of `user_values` on validation, for each of several rankings."""
+    values = user_values(rankings, count, splits, users, metric)
+    return [float(value) for value in values.mean(axis=1)]
+
+
+def is_clearly_better(first: FloatArray, second: FloatArray) -> bool:
+    """Whether one ranking is above another by more than a standard error.
+
+    The error is that of the mean of the users' differences.
+    """
+    difference = first - second
+    if len(difference) < 2:
+        return False
+    error = difference.std(ddof=1) / np.sqrt(len(difference))
+    return bool(difference.mean() > error)
+
+
+def judged_users(splits: Splits, count: int | None, seed: int, on: Part = "valid") -> Int32Array:
+    """A seeded sample of the users who have truth; None: all of them."""
+    return sample_users(splits, on, splits.num_users if count is None else count, seed)
+
+
+def cut_off(metric: str) -> int:
+    """The k of a metric such as ``ndcg@10``."""
+    match = re.fullmatch(r"[a-z_]+@([1-9][0-9]*)", metric)
+    if match is None:
+        raise ConfigError(f"unknown metric {metric!r}; write name@k, such as ndcg@10")
+    return int(match[1])
+
+
+def best_place(scores: Sequence[float]) -> int:
+    """Where the highest score is; of equal ones the first."""
+    return int(np.argmax(scores))
