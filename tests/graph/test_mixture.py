@@ -110,6 +110,12 @@ def test_a_mixture_below_one_of_its_parts_is_not_recommended(splits: Splits, mod
     assert not found.helps
 
 
+def test_a_mixture_that_is_all_filter_is_not_recommended(splits: Splits, model: GraphFilter):
+    # Noise adds nothing: the best mixture drowns it, and is no better than the filter.
+    found = search_mixture(splits, Random(splits.num_items), model, quiet=True)
+    assert not found.helps
+
+
 def test_the_search_covers_wide_ranges_and_refines(splits: Splits, model: GraphFilter):
     found = search_mixture(splits, Random(splits.num_items), model, quiet=True)
     betas = {trial.beta for trial in found.trials}

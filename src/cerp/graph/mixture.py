@@ -25,7 +25,13 @@ from cerp.errors import ConfigError
 from cerp.evaluation.evaluate import Scorer
 from cerp.graph.arithmetic import DoubleArray, natural_log
 from cerp.graph.filter import Float32Array, GraphFilter, unreached_by_popularity
-from cerp.graph.judging import best_place, judged_users, mean_metrics
+from cerp.graph.judging import (
+    FloatArray,
+    best_place,
+    is_clearly_better,
+    judged_users,
+    user_values,
+)
 from cerp.progress import Bar, progress
 
 SAMPLE = 4_000
@@ -120,14 +126,12 @@ class FoundMixture:
     """Of the mixture, on all validation users."""
     vectors_score: float
     filter_score: float
+    helps: bool
+    """Whether the mixture is above each of its parts by more than a standard error; otherwise
+    do not ship it."""
     metric: str
     trials: tuple[MixtureTrial, ...]
     seconds: float
-
-    @property
-    def helps(self) -> bool:
-        """Whether the mixture is above both of its parts; otherwise do not ship it."""
-        return self.score > max(self.vectors_score, self.filter_score)
 
 
 def search_mixture(
@@ -174,13 +178,14 @@ def search_mixture(
             )
         best = search.best
         search.users = judged_users(splits, None, seed)
-        both, alone, other = search.scores([(best.beta, best.epsilon), "vectors", "filter"])
+        both, alone, other = search.values([(best.beta, best.epsilon), "vectors", "filter"])
     return FoundMixture(
         beta=best.beta,
         epsilon=best.epsilon,
-        score=both,
-        vectors_score=alone,
-        filter_score=other,
+        score=float(both.mean()),
+        vectors_score=float(alone.mean()),
+        filter_score=float(other.mean()),
+        helps=is_clearly_better(both, alone) and is_clearly_better(both, other),
         metric=metric,
         trials=tuple(search.trials),
         seconds=time.perf_counter() - started,
@@ -208,16 +213,16 @@ class _Search:
 
     def judge(self, pairs: Sequence[tuple[float, float]]) -> None:
         """Trials of some β and ε."""
-        for (beta, epsilon), score in zip(pairs, self.scores(pairs), strict=True):
-            self.trials.append(MixtureTrial(beta, epsilon, score))
+        for (beta, epsilon), values in zip(pairs, self.values(pairs), strict=True):
+            self.trials.append(MixtureTrial(beta, epsilon, float(values.mean())))
         best = self.best
         self.bar.advance(
             len(pairs),
             f"{self.metric} {best.score:.4f} at beta {best.beta:g}, epsilon {best.epsilon:g}",
         )
 
-    def scores(self, wanted: Sequence[tuple[float, float] | str]) -> list[float]:
-        """The metric of mixtures, and of the parts by name."""
+    def values(self, wanted: Sequence[tuple[float, float] | str]) -> FloatArray:
+        """The metric of each user by mixtures, and by the parts that are named."""
         edges = self.model.edges
 
         def rankings(users: Int32Array) -> Iterator[Float32Array]:
@@ -250,7 +255,7 @@ class _Search:
                     result[unknown] = popular
                 yield result
 
-        return mean_metrics(rankings, len(wanted), self.splits, self.users, self.metric)
+        return user_values(rankings, len(wanted), self.splits, self.users, self.metric)
 
 
 def as_numpy(scores: Any) -> Float32Array:

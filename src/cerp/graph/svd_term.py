@@ -21,7 +21,13 @@ from cerp.data.splits import Splits
 from cerp.errors import ConfigError
 from cerp.graph.edges import Edges
 from cerp.graph.filter import Float32Array, GraphFilter, checked_history, unreached_by_popularity
-from cerp.graph.judging import best_place, judged_users, mean_metrics
+from cerp.graph.judging import (
+    FloatArray,
+    best_place,
+    is_clearly_better,
+    judged_users,
+    user_values,
+)
 
 SAMPLE = 4_000
 RELATIVE_WEIGHTS = tuple(2.0**power for power in range(-8, 9, 2))
@@ -117,8 +123,8 @@ class FoundLowPass:
 
     @property
     def helps(self) -> bool:
-        """Whether both together are better than either."""
-        return self.score > max(self.filter_score, self.low_pass_score)
+        """Whether both together are better than either by more than a standard error."""
+        return self.alpha > 0
 
 
 def search_low_pass(
@@ -155,33 +161,33 @@ def search_low_pass(
         low_pass = _shortened(largest, rank)
         typical = _ratio(model, low_pass, few)
         alphas = [typical * weight for weight in RELATIVE_WEIGHTS]
-        scores = _scores(model, low_pass, alphas, splits, few, metric)
+        scores = _values(model, low_pass, alphas, splits, few, metric).mean(axis=1).tolist()
         place = best_place(scores)
         if best is None or scores[place] > best[0]:
             best = scores[place], low_pass, alphas[place]
     assert best is not None
     _, low_pass, alpha = best
-    both, alone, other = _scores(model, low_pass, [alpha, 0.0, np.inf], splits, everybody, metric)
+    both, alone, other = _values(model, low_pass, [alpha, 0.0, np.inf], splits, everybody, metric)
     return FoundLowPass(
         low_pass=low_pass,
-        alpha=alpha if both > max(alone, other) else 0.0,
-        score=both,
-        filter_score=alone,
-        low_pass_score=other,
+        alpha=alpha if is_clearly_better(both, alone) and is_clearly_better(both, other) else 0.0,
+        score=float(both.mean()),
+        filter_score=float(alone.mean()),
+        low_pass_score=float(other.mean()),
         metric=metric,
         seconds=time.perf_counter() - started,
     )
 
 
-def _scores(
+def _values(
     model: GraphFilter,
     low_pass: LowPass,
     alphas: Sequence[float],
     splits: Splits,
     users: Int32Array,
     metric: str,
-) -> list[float]:
-    """The metric for each α; infinity: the term alone."""
+) -> FloatArray:
+    """The metric of each user for each α; infinity: the term alone."""
 
     def rankings(chunk: Int32Array) -> Iterator[Float32Array]:
         strengths, term = model.strengths(chunk), low_pass.score_all(chunk)
@@ -193,7 +199,7 @@ def _scores(
             unreached_by_popularity(scores, model.edges.item_degrees)
             yield scores
 
-    return mean_metrics(rankings, len(alphas), splits, users, metric)
+    return user_values(rankings, len(alphas), splits, users, metric)
 
 
 def _ratio(model: GraphFilter, low_pass: LowPass, users: Int32Array) -> float:
