@@ -97,16 +97,23 @@ class GraphFilter:
         return scores
 
     def best(
-        self, histories: Sequence[Int32Array], k: int, *, without: Int32Array | None = None
+        self,
+        histories: Sequence[Int32Array],
+        k: int,
+        *,
+        hidden: Sequence[Int32Array] | None = None,
+        without: Int32Array | None = None,
     ) -> tuple[Int32Array, Float32Array]:
         """The k best items of each history, as from its scores, in less time.
 
         Parameters
         ----------
         histories
-            Distinct item codes of each user, ascending; they are not listed.
+            Distinct item codes of each user, ascending.
         k
             Length of a list.
+        hidden
+            What each list does without; None: the history.
         without
             More items that no list holds.
 
@@ -120,13 +127,14 @@ class GraphFilter:
         scores = np.empty(listed.shape, dtype=np.float32)
         strengths = np.empty((ROWS, self.num_items), dtype=np.float32)
         sums = self.sums(histories)
+        hidden = histories if hidden is None else hidden
         for begin in range(0, len(histories), ROWS):
-            chunk = histories[begin : begin + ROWS]
+            chunk = hidden[begin : begin + ROWS]
             rows = strengths[: len(chunk)]
-            for row, history in zip(rows, chunk, strict=True):
+            for row, left_out in zip(rows, chunk, strict=True):
                 total = next(sums)
                 row[:] = np.multiply(total, self.end, out=total)
-                row[history] = -np.inf
+                row[left_out] = -np.inf
             if without is not None:
                 rows[:, without] = -np.inf
             items, found = top_k(rows, k)
