@@ -36,8 +36,9 @@ class Fields:
 
     def number(self, key: str, *, smallest: float, largest: float) -> float:
         """A number from ``smallest`` to ``largest``."""
-        value = self.values.get(key)
-        if type(value) not in (int, float) or not smallest <= value <= largest:
+        value: Any = self.values.get(key)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not smallest <= value <= largest:
             raise MalformedFileError(
                 f"{self.path}.{key} must be a number from {smallest:g} to {largest:g}, "
                 f"got {_short(value)}"

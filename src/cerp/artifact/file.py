@@ -129,10 +129,14 @@ def decode(data: Buffer) -> ShippedModel:
         users=decode_ids(fields.group("ids").group("users"), tensors.under("users"), num_users),
         items=decode_ids(fields.group("ids").group("items"), tensors.under("items"), num_items),
         head=head,
-        embedding=embedding and decode_embedding(embedding, tensors, num_users, num_items),
+        embedding=(
+            None
+            if embedding is None
+            else decode_embedding(embedding, tensors, num_users, num_items)
+        ),
         positions=positions,
         layers=layers,
-        precision=embedding and stored_precision(embedding),
+        precision=None if embedding is None else stored_precision(embedding),
         weights=_decode_weights(tensors.under("backbone")),
         **parts,
     )

@@ -192,7 +192,7 @@ def _print_models(models: list[ModelFacts], *, verbose: bool) -> None:
     columns: dict[str, Callable[[ModelFacts], object]] = {
         "budget": lambda one: one.budget,
         "values": lambda one: one.nnz,
-        "stored as": lambda one: one.values,
+        "stored as": lambda one: one.values or "-",
         "file bytes": lambda one: "-" if one.file_bytes is None else one.file_bytes,
     }
     if verbose:

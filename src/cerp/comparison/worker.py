@@ -150,10 +150,8 @@ def _run(
 
 def _judged(model: FittedModel) -> Metrics:
     """Per-user values on test; a model that was read from a finished run is judged again."""
-    memory = score_memory(model.recommender.device)
-    return model.judged.get("test") or evaluate(
-        model.recommender.scorer(), model.splits, memory=memory
-    )
+    memory = score_memory(model.device)
+    return model.judged.get("test") or evaluate(model.scorer(), model.splits, memory=memory)
 
 
 def _trained(

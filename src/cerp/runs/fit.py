@@ -19,7 +19,7 @@ from cerp.errors import ConfigError, DataError
 from cerp.presets import PresetName, with_settings
 from cerp.runs.fitted_model import FittedModel
 from cerp.runs.folder import RunFolder, refuse_other
-from cerp.runs.pipeline import Pipeline, make_plan
+from cerp.runs.planning import make_plan, pipeline
 from cerp.runs.products import Plan
 from cerp.training.devices import chosen_device
 from cerp.training.distributed import rank
@@ -125,18 +125,18 @@ def _as_splits(data: Any, seed: int, *, verbose: bool) -> Splits:
 def fit_all(splits: Splits, config: Config, options: RunOptions) -> list[FittedModel]:
     """One model per budget of the configuration, in the order given."""
     if options.folder is None:
-        return Pipeline(make_plan(splits, config, options), splits, options).models()
+        return pipeline(make_plan(splits, config, options), splits, options).models()
     folder = RunFolder(options.folder)
     # What cannot be is refused before there is a folder.
     new = None if folder.plan() else make_plan(splits, config, options)
     with folder.claimed():
         # Read inside the lock: what another process left meanwhile is not taken for one's own.
         plan = _agreed_plan(folder, new, splits, config, resume=options.resume)
-        pipeline = Pipeline(plan, splits, options)
+        stages = pipeline(plan, splits, options)
         is_new = not folder.is_finished or folder.missing(plan)
-        models = pipeline.models()
+        models = stages.models()
         if is_new:
-            folder.finish(pipeline.result(models))
+            folder.finish(stages.result(models))
     return models
 
 
@@ -177,4 +177,4 @@ def load_run(folder: str | Path, splits: Splits, *, device: str = "cpu") -> list
             f"{folder} lacks {', '.join(missing)}, which the run wrote when it was finished; "
             "training with resume=True makes again what is missing"
         )
-    return Pipeline(plan, splits, RunOptions(device=device, folder=there.path)).models()
+    return pipeline(plan, splits, RunOptions(device=device, folder=there.path)).models()

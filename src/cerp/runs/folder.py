@@ -27,6 +27,7 @@ from cerp.config import Config, differences
 from cerp.errors import CheckpointError, ConfigError, DataError
 from cerp.export.size_limit import SizeLimit
 from cerp.files import make_folder, write_bytes, write_json, write_text
+from cerp.methods import METHODS
 from cerp.methods.base import CHECKPOINT
 from cerp.runs.products import Judged, Plan, Searched, Shipped, Trained
 from cerp.sizing.precision_plan import Candidate
@@ -203,8 +204,9 @@ class RunFolder:
         """What a finished run has in its folder and this one has not."""
         names = [SEARCHED]
         for budget in plan.candidates:
-            names += [f"trained-{budget}.safetensors", f"judged-{budget}.json"]
-            names += [f"shipped-{budget}.json"]
+            if METHODS[plan.config.method].has_vectors:
+                names.append(f"trained-{budget}.safetensors")
+            names += [f"judged-{budget}.json", f"shipped-{budget}.json"]
         return [name for name in names if not (self.path / name).exists()]
 
     def add_curves(self, stage: str, history: Iterable[dict[str, float]]) -> None:

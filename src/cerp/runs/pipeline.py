@@ -16,53 +16,25 @@ import torch
 from cerp import methods
 from cerp._version import __version__
 from cerp.artifact import decode, embedding_bytes, section_bytes
-from cerp.assignment.hashing import Hash
-from cerp.assignment.ordering import order
 from cerp.config import Config, RunOptions
 from cerp.data.splits import Part, Splits
-from cerp.errors import ConfigError, DataError
-from cerp.evaluation.evaluate import DEFAULT_KS, evaluate
+from cerp.errors import ConfigError
+from cerp.evaluation.evaluate import DEFAULT_KS, Scorer, evaluate
 from cerp.evaluation.id_leak import id_leak
 from cerp.evaluation.metrics import Metrics, cutoff_of
 from cerp.export.size_limit import SizeLimit, within
 from cerp.export.to_arrays import as_shipped, ship
 from cerp.methods.base import Context, Method
-from cerp.models import backbones
 from cerp.models.recommender import Recommender
 from cerp.runs.facts import ModelFacts
 from cerp.runs.fitted_model import FittedModel
 from cerp.runs.folder import RunFolder
 from cerp.runs.products import Judged, Plan, Searched, Shipped, Trained
-from cerp.sizing.precision_plan import FULL, Candidate, precision_plan
+from cerp.sizing.precision_plan import Candidate
 from cerp.training.checkpoint import read_checkpoint, write_checkpoint
 from cerp.training.distributed import rank
-from cerp.training.losses import LOSSES
-from cerp.training.penalties import PENALTIES
 from cerp.training.search_result import Found
 from cerp.training.stages import StageResult, score_memory, train
-
-
-def make_plan(splits: Splits, config: Config, options: RunOptions) -> Plan:
-    """What to train for each budget; what cannot be is refused here, before anything is written."""
-    method = methods.method(config.method, config.method_options)
-    backbones.check(config.backbone, config.backbone_options)
-    _ = LOSSES[config.loss], PENALTIES[config.prune.penalty]
-    cutoff_of(config.selection_metric)
-    if config.buckets is not None and config.assignment == "hash":
-        Hash(config.hashing, splits.num_entities, config.buckets)  # refuses what it cannot hash
-    if not len(splits.valid):
-        raise DataError(
-            "the validation part is empty, so that no epoch can be selected; split with a "
-            "larger share for validation, or keep users with more interactions (k_core=3)"
-        )
-    positions = None
-    if method.is_ordered and config.assignment == "hash":
-        positions = order(splits.train, config.ordering, seed=config.seed)
-    context = Context(splits, config, options, (), positions)
-    budgets = (FULL,) if config.method == FULL else config.budgets
-    candidates = {budget: tuple(precision_plan(method, context, budget)) for budget in budgets}
-    plan = Plan(config, splits.fingerprint, candidates, positions)
-    return replace(plan, codes=method.codes(context.with_limits(*plan.limits)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +120,7 @@ class Pipeline:
         recommender = _recommender(self.method, context, trained.candidate.limit, found)
         recommender.load_state_dict(trained.weights)
         recommender.eval()
-        judged = self._judged(budget, recommender, valid)
+        judged = self._judged(budget, recommender.scorer(), valid)
         model = FittedModel(
             recommender,
             context.splits,
@@ -158,7 +130,7 @@ class Pipeline:
             trained.candidate.size,
             judged.per_user,
         )
-        return replace(model, facts=_with_file(model.facts, self._shipped(budget, model)))
+        return replace(model, facts=with_file(model.facts, self._shipped(budget, model)))
 
     def _trained(self, budget: str, searched: Searched) -> tuple[Trained, Metrics | None]:
         """The weights of a budget's model; how it did on validation, where that was looked at."""
@@ -197,7 +169,7 @@ class Pipeline:
                 trainings[limit] = self._train(self.context, stage, limit, searched)
             recommender, result = trainings[limit]
             filed = self._as_filed(recommender, self.splits, candidate)
-            valid = self._metrics(filed, self.splits, "valid")
+            valid = self._metrics(filed.scorer(), self.splits, "valid")
             tried.append(_Tried(candidate, filed, result, valid))
         return tried
 
@@ -255,12 +227,12 @@ class Pipeline:
 
     # Judge
 
-    def _metrics(self, recommender: Recommender, splits: Splits, part: Part) -> Metrics:
+    def _metrics(self, scorer: Scorer, splits: Splits, part: Part) -> Metrics:
         ks = sorted({*DEFAULT_KS, cutoff_of(self.config.selection_metric)})
-        memory = score_memory(recommender.device)
-        return evaluate(recommender.scorer(), splits, on=part, ks=ks, memory=memory)
+        memory = score_memory(self.context.device)
+        return evaluate(scorer, splits, on=part, ks=ks, memory=memory)
 
-    def _judged(self, budget: str, recommender: Recommender, valid: Metrics | None) -> Judged:
+    def _judged(self, budget: str, scorer: Scorer, valid: Metrics | None) -> Judged:
         """The figures of a model; validation does not count for one that learned it."""
         if self.folder and (judged := self.folder.judged(budget)):
             return judged
@@ -268,9 +240,9 @@ class Pipeline:
         splits = self.final_context.splits
         per_user: dict[str, Metrics] = {}
         if not self.config.refit:
-            per_user["valid"] = valid or self._metrics(recommender, splits, "valid")
+            per_user["valid"] = valid or self._metrics(scorer, splits, "valid")
         if len(splits.test):
-            per_user["test"] = self._metrics(recommender, splits, "test")
+            per_user["test"] = self._metrics(scorer, splits, "test")
         seconds = round(time.monotonic() - started, 2)
         means = {part: metrics.summary() for part, metrics in per_user.items()}
         judged = Judged(means, seconds, per_user)
@@ -338,7 +310,8 @@ def _facts(
     )
 
 
-def _with_file(facts: ModelFacts, shipped: Shipped) -> ModelFacts:
+def with_file(facts: ModelFacts, shipped: Shipped) -> ModelFacts:
+    """The facts of a model with those of its file."""
     return replace(
         facts,
         embedding_bytes=shipped.embedding_bytes,
