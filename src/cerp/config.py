@@ -193,6 +193,9 @@ class Config:
     learned from the training graph and stored."""
     codebooks: int | None = limited(None, least=2, most=8)
     """Of learned codes; None: by the rule of `cerp.assignment.code_rule`. The hash has two."""
+    teacher: str | None = None
+    """Whose final vectors learned codes are made of, and whose preferences are learned: a backbone
+    that is trained at full size first, the folder of a finished run, or a .npy file of vectors."""
     hashing: Hashing = "balanced"
     ordering: str = "spectral"
     rewind: Rewind = "pruned"

@@ -24,6 +24,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "buckets": ("buckets",),
     "assignment": ("assignment",),
     "codebooks": ("codebooks",),
+    "teacher": ("teacher",),
     "ordering": ("ordering",),
     "hashing": ("hashing",),
     "rewind": ("rewind",),
@@ -43,7 +44,12 @@ WORDS: dict[str, tuple[str, ...]] = {
 keyword arguments of `cerp.fit` and options of the command line alike."""
 
 
-def preset(name: PresetName, backbone: str = "lightgcn", method: str = "cerp") -> Config:
+def preset(
+    name: PresetName,
+    backbone: str = "lightgcn",
+    method: str = "cerp",
+    teacher: str | None = None,
+) -> Config:
     """The configuration called ``name`` for a backbone; budgets and seed are the caller's.
 
     - ``default``: spectral ids, scheduled pruning, training goes on from the pruned weights.
@@ -56,6 +62,8 @@ def preset(name: PresetName, backbone: str = "lightgcn", method: str = "cerp") -
     if method == "full":
         # From larger values than pruned codebooks start at, slower and for longer.
         training = replace(training, learning_rate=3e-3, epochs=150, evaluate_every=10, patience=3)
+    if name == "default" and teacher is not None:
+        return _student(Config(backbone=backbone, method=method, train=training), teacher)
     if name == "default":
         return Config(backbone=backbone, method=method, train=training)
     return Config(
@@ -76,6 +84,32 @@ def preset(name: PresetName, backbone: str = "lightgcn", method: str = "cerp") -
         ),
         train=training,
     )
+
+
+def _student(config: Config, teacher: str) -> Config:
+    """Codes and first values come from a teacher, so that a little training goes a long way."""
+    return replace(
+        config,
+        teacher=teacher,
+        assignment="learned",
+        prune=replace(config.prune, epochs=8, learning_rate=1e-3, gamma=0.0),
+        train=replace(config.train, epochs=40, learning_rate=1e-3, evaluate_every=2),
+    )
+
+
+def teacher_preset(backbone: str, dim: int, seed: int) -> Config:
+    """How a teacher is trained: full size, with decoupled decay and a rate that falls."""
+    config = preset("default", backbone, "full")
+    training = replace(
+        config.train,
+        optimizer="adamw",
+        learning_rate=5e-3,
+        weight_decay=0.04,
+        schedule="cosine",
+        epochs=150,
+        patience=6,
+    )
+    return replace(config, dim=dim, seed=seed, train=training)
 
 
 def with_settings(

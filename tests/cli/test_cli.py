@@ -217,7 +217,7 @@ def test_a_run_folder_holds_a_file_for_every_product(trained):
     assert {path.name for path in (folder / "run").iterdir()} == {
         ".lock",
         "plan.json",
-        "assignment.safetensors",
+        "order.safetensors",
         "searched.safetensors",
         "metrics.json",
         "curves.jsonl",

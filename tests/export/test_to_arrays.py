@@ -28,7 +28,7 @@ from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError, DataError
 from cerp.evaluation.evaluate import evaluate
-from cerp.export.size_limit import SizeLimit, stored_mask, within
+from cerp.export.size_limit import SizeLimit, within
 from cerp.export.to_arrays import as_shipped, scorer_of, ship
 from cerp.runs.encodings import Written, best_written, every_encoding
 from cerp.runs.fit import fit_all
@@ -353,7 +353,7 @@ def test_a_refit_has_room_for_the_interactions_that_it_adds(method: str, size: s
 def stored_values(data: bytes) -> int:
     embedding = decode(data).embedding
     assert isinstance(embedding, ComposedEmbedding)
-    return sum(int(stored_mask(table).sum()) for table in embedding.tables)
+    return sum(int(table.stored.sum()) for table in embedding.tables)
 
 
 def test_a_narrow_table_below_a_network_stays_within_a_file_size():

@@ -20,7 +20,7 @@ from cerp.data.synthetic import synthetic
 from cerp.errors import CerpError, ConfigError, DataError
 from cerp.runs.fit import fit_all, load_run
 from cerp.runs.folder import RunFolder
-from cerp.runs.pipeline import make_plan
+from cerp.runs.planning import make_plan
 
 CONFIG = Config(
     backbone="mf",

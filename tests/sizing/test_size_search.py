@@ -18,7 +18,7 @@ from cerp.choices import ValuePrecision
 from cerp.config import Config, RunOptions
 from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError
-from cerp.export.size_limit import BITS, stored_mask
+from cerp.export.size_limit import BITS
 from cerp.export.to_arrays import composed
 from cerp.methods.base import Context, Method
 from cerp.sizing.precision_plan import precision_plan
@@ -41,7 +41,7 @@ def bytes_of(
     method: Method, context: Context, values: ValuePrecision, loosest: int, limit: int
 ) -> int:
     made = method.placeholder(context.with_limits(max(limit, loosest)), limit)
-    tables = sum(table_bytes(stored_mask(table))[values] for table in composed(made).tables)
+    tables = sum(table_bytes(table.stored)[values] for table in composed(made).tables)
     # The order of 200 entities: 200 - 2^p ranks reach plane p, in all 1,345 bits.
     return tables + (0 if context.positions is None else 169)
 
@@ -93,7 +93,7 @@ def test_wherever_the_search_begins_the_limit_fits_and_little_is_left(
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_a_refusal_names_the_bytes_of_the_smallest_stand_in(name: str):
+def test_a_refusal_names_the_bytes_of_the_smallest_placeholder(name: str):
     method, context = case(name)
     smallest = SizeSearch(method, context).smallest
     least = min(

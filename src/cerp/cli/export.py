@@ -96,9 +96,8 @@ def export(
         print_json(_as_json(tried, best, output, model.config.selection_metric))
         return
     _print(tried, best, model.config.selection_metric)
-    print_note(
-        "saved", f"{output} ({len(best.data):,} bytes, {best.values or 'no values'}, {best.graph})"
-    )
+    precision = best.values or "no values"
+    print_note("saved", f"{output} ({len(best.data):,} bytes, {precision}, {best.graph})")
 
 
 def _chosen_model(models: list[FittedModel], budget: str | None) -> FittedModel:

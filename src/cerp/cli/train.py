@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cerp.choices import Refit, ValuePrecision
+from cerp.cli.conventions import Conventions, print_conventions
 from cerp.cli.options import (
     AsJson,
     Device,
@@ -71,6 +72,13 @@ def train(
         Path | None,
         typer.Option(help="A best.json of 'cerp tune', in place of preset, method and backbone."),
     ] = None,
+    teacher: Annotated[
+        str | None,
+        typer.Option(
+            help="Learn codes and preferences from this: a backbone, trained at full size first, "
+            "a finished run, or a .npy file of vectors."
+        ),
+    ] = None,
     ordering: Annotated[
         str | None,
         typer.Option(help="Of ids before hashing: spectral, degree, shuffled or native."),
@@ -99,6 +107,7 @@ def train(
     ] = None,
     device: Device = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in -o.")] = False,
+    conventions: Conventions = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Also print what a researcher wants to know.")
     ] = False,
@@ -128,7 +137,7 @@ def train(
     question_small_counts(budget or [])
     if resume and output is None:
         raise ConfigError("--resume needs the folder of the run: -o RUN")
-    chosen = preset(preset_name, backbone or "lightgcn", method or "cerp")
+    chosen = preset(preset_name, backbone or "lightgcn", method or "cerp", teacher)
     if settings is not None:
         tuned = read_tuned(settings)
         if (method or tuned.method, backbone or tuned.backbone) != (tuned.method, tuned.backbone):
@@ -145,6 +154,7 @@ def train(
             "values": values,
             "seen": seen,
             "seed": seed,
+            "teacher": teacher,
             "ordering": ordering,
             "dim": dim,
             "buckets": buckets,
@@ -173,6 +183,7 @@ def train(
         print_json({"models": [one.to_json() for one in facts]})
         return
     _print_models(facts, verbose=verbose)
+    print_conventions(whole=conventions)
     for one in facts:
         if one.why_no_file:
             print_note("no file", f"{one.budget}: {one.why_no_file}")
@@ -188,7 +199,8 @@ def train(
 def _print_models(models: list[ModelFacts], *, verbose: bool) -> None:
     """What a model takes and how good it is; with ``verbose``, how its values lie."""
     judged = [part for part in ("valid", "test") if part in models[0].metrics]
-    shown = [(part, metric) for part in judged for metric in ("ndcg@10", "recall@10")]
+    metrics = dict.fromkeys((models[0].selection_metric, "ndcg@10", "recall@10"))
+    shown = [(part, metric) for part in judged for metric in metrics]
     columns: dict[str, Callable[[ModelFacts], object]] = {
         "budget": lambda one: one.budget,
         "values": lambda one: one.nnz,

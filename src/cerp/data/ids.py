@@ -16,6 +16,7 @@ import numpy.typing as npt
 from cerp.errors import DataError
 
 Int32Array = npt.NDArray[np.int32]
+Float32Array = npt.NDArray[np.float32]
 Int64Array = npt.NDArray[np.int64]
 Id = int | str
 """An original id, as the caller's data has it."""

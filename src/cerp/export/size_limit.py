@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from cerp.artifact import (
     Encoding,
     PropagatedTables,
     ShippedModel,
-    Table,
     ValuesCodec,
     embedding_bytes,
     encode,
@@ -54,11 +52,6 @@ def within(model: ShippedModel, encoding: Encoding, limit: SizeLimit) -> bytes:
     return data
 
 
-def stored_mask(table: Table) -> npt.NDArray[np.bool_]:
-    """Which values of a table are stored."""
-    return np.ones(table.weight.shape, dtype=bool) if table.mask is None else table.mask
-
-
 def _without_smallest(model: ShippedModel, count: int) -> ShippedModel:
     """The model without ``count`` of its stored values, the smallest ones."""
     embedding = model.embedding
@@ -72,7 +65,7 @@ def _without_smallest(model: ShippedModel, count: int) -> ShippedModel:
             "the model does not fit into the limit, and nothing of it can be left out: its tables "
             "are dense; choose a coarser value_precision, or a tighter budget"
         )
-    sizes = np.concatenate([np.abs(table.weight[stored_mask(table)]) for table in embedding.tables])
+    sizes = np.concatenate([np.abs(table.weight[table.stored]) for table in embedding.tables])
     if count >= len(sizes):
         raise ConfigError(
             "the model does not fit into the limit, not even without its embedding values; "
@@ -81,6 +74,6 @@ def _without_smallest(model: ShippedModel, count: int) -> ShippedModel:
     cut = np.partition(sizes, count - 1)[count - 1]
     tables = []
     for table in embedding.tables:
-        mask = stored_mask(table) & (np.abs(table.weight) > cut)
+        mask = table.stored & (np.abs(table.weight) > cut)
         tables.append(replace(table, weight=np.where(mask, table.weight, 0), mask=mask))
     return replace(model, embedding=replace(embedding, tables=tuple(tables)))

@@ -96,7 +96,7 @@ def ship(
         splits,
         backbone,
         recommender.backbone,
-        _propagated(recommender) if graph == "tables" else composed(embedding),
+        final_vectors(recommender) if graph == "tables" else composed(embedding),
         None if positions is None else positions.cpu().numpy(),
         dict(facts or {}),
         _titles(splits, titles),
@@ -215,10 +215,14 @@ def file_facts(
 
 
 @torch.no_grad()
-def _propagated(recommender: Recommender) -> PropagatedTables:
+def final_vectors(recommender: Recommender) -> PropagatedTables:
     """The vectors that a backbone scores by, whatever it did to have them."""
     scorer = recommender.scorer()
-    assert isinstance(scorer, DotScorer)
+    if not isinstance(scorer, DotScorer):
+        raise ConfigError(
+            f"the scores of {type(recommender.backbone).__name__} are no dot products, so that it "
+            "has no final vectors; choose a backbone such as lightgcn or mf"
+        )
     users = torch.arange(recommender.backbone.num_users, device=recommender.device)
     return PropagatedTables(
         scorer.user_vectors(users).cpu().numpy(), scorer.item_vectors.cpu().numpy()

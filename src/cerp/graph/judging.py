@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,8 +11,8 @@ import numpy.typing as npt
 
 from cerp.data.ids import Int32Array
 from cerp.data.splits import Part, Splits
-from cerp.errors import ConfigError
-from cerp.evaluation.evaluate import entries_of, sample_users, user_metrics
+from cerp.evaluation.evaluate import entries_of, sample_users
+from cerp.evaluation.metrics import RankedLists, cutoff_of, user_metrics
 from cerp.evaluation.ranking import exclude, top_k
 
 Float32Array = npt.NDArray[np.float32]
@@ -51,7 +50,7 @@ def user_values(
         A key of `Metrics.mean`, such as ``ndcg@10``.
 
     """
-    k = cut_off(metric)
+    k, name = cutoff_of(metric), metric.partition("@")[0]
     seen, truth = splits.seen_before(on), splits.part(on)
     keys = truth.user.astype(np.int64) * truth.num_items + truth.item
     sizes = np.diff(truth.user_offsets)
@@ -63,12 +62,8 @@ def user_values(
             items, _ = top_k(exclude(scores, rows, columns), k)
             wanted = chunk.astype(np.int64)[:, None] * truth.num_items + items
             found = keys.take(np.searchsorted(keys, wanted), mode="clip") == wanted
-            metrics = user_metrics(found & (items >= 0), sizes[chunk], [k])
-            if metric not in metrics:
-                raise ConfigError(
-                    f"unknown metric {metric!r}; these are computed: {', '.join(metrics)}"
-                )
-            values[place] = metrics[metric]
+            lists = RankedLists(found & (items >= 0), sizes[chunk])
+            values[place] = user_metrics(lists, [k], [name])[metric]
         return values
 
     rows = max(1, CHUNK_BYTES // (4 * splits.num_items))
@@ -100,14 +95,6 @@ def is_clearly_better(first: FloatArray, second: FloatArray) -> bool:
 def judged_users(splits: Splits, count: int | None, seed: int, on: Part = "valid") -> Int32Array:
     """A seeded sample of the users who have truth; None: all of them."""
     return sample_users(splits, on, splits.num_users if count is None else count, seed)
-
-
-def cut_off(metric: str) -> int:
-    """The k of a metric such as ``ndcg@10``."""
-    match = re.fullmatch(r"[a-z_]+@([1-9][0-9]*)", metric)
-    if match is None:
-        raise ConfigError(f"unknown metric {metric!r}; write name@k, such as ndcg@10")
-    return int(match[1])
 
 
 def best_place(scores: Sequence[float]) -> int:

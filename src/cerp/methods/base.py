@@ -19,8 +19,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from cerp.assignment.codes import Codes
+from cerp.budget import Budget
 from cerp.config import Config, RunOptions
-from cerp.data.ids import Int32Array, Int64Array
+from cerp.data.ids import Float32Array, Int32Array, Int64Array
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
 from cerp.models import backbones
@@ -48,6 +50,10 @@ class Context:
     codes: Int32Array | None = None
     """(N, m): the learned row of each entity in each codebook; None: a hash chooses, or codes
     are not known yet."""
+    rows: Float32Array | None = None
+    """(m, K, d): values that the rows of learned codes start from; None: random ones."""
+    teacher: Float32Array | None = None
+    """(N, d): the final vectors of a teacher; None: there is none."""
 
     @property
     def device(self) -> torch.device:
@@ -59,6 +65,13 @@ class Context:
         """How often each entity occurs in training, users first."""
         train = self.splits.train
         return np.concatenate([np.diff(train.user_offsets), train.item_counts])
+
+    @property
+    def limits_bytes(self) -> bool:
+        """Whether a budget, or the file, is limited in bytes."""
+        config = self.config
+        sizes = (Budget.parse(budget).size for budget in config.budgets)
+        return config.max_file_size is not None or any(size is not None for size in sizes)
 
     def generator(self) -> torch.Generator:
         """Fresh randomness for an embedding: the same whenever it is asked for."""
@@ -120,7 +133,7 @@ class Method(ABC):
         """The method's own settings."""
         return set(inspect.signature(cls).parameters)
 
-    def codes(self, context: Context) -> Int32Array | None:
+    def codes(self, context: Context) -> Codes | None:
         """Rows learned from data for the largest of the context's limits; None: there are none."""
         return None
 

@@ -43,6 +43,7 @@ class Pruned(Method):
             seed=context.config.seed,
             options=context.options,
             loss=context.config.loss,
+            teacher=context.teacher,
             checkpointing=context.checkpointing(self.search_stage),
         )
         return Search(found, history)

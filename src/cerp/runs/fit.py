@@ -7,16 +7,24 @@ so that an interrupted run goes on with the stage it was in.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from cerp import presets
 from cerp.config import Config, RunOptions
+from cerp.data.ids import Float32Array
 from cerp.data.interactions import Interactions
 from cerp.data.readers import read
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, DataError
-from cerp.presets import PresetName, with_settings
+from cerp.export.to_arrays import final_vectors
+from cerp.models import BACKBONES
+from cerp.presets import PresetName, teacher_preset, with_settings
 from cerp.runs.fitted_model import FittedModel
 from cerp.runs.folder import RunFolder, refuse_other
 from cerp.runs.planning import make_plan, pipeline
@@ -91,7 +99,8 @@ def _configured(
     settings: dict[str, Any],
 ) -> Config:
     if config is None:
-        base = presets.preset(preset, backbone or "lightgcn", method or "cerp")
+        student = settings.get("teacher")
+        base = presets.preset(preset, backbone or "lightgcn", method or "cerp", student)
         return with_settings(base, () if budget is None else (str(budget),), settings)
     beside = {"budget": budget, "backbone": backbone, "method": method, **settings}
     given = [name for name, value in beside.items() if value is not None]
@@ -125,14 +134,15 @@ def _as_splits(data: Any, seed: int, *, verbose: bool) -> Splits:
 def fit_all(splits: Splits, config: Config, options: RunOptions) -> list[FittedModel]:
     """One model per budget of the configuration, in the order given."""
     if options.folder is None:
-        return pipeline(make_plan(splits, config, options), splits, options).models()
+        plan = make_plan(splits, config, options)
+        return pipeline(plan, splits, options, _teacher(splits, config, options)).models()
     folder = RunFolder(options.folder)
     # What cannot be is refused before there is a folder.
     new = None if folder.plan() else make_plan(splits, config, options)
     with folder.claimed():
         # Read inside the lock: what another process left meanwhile is not taken for one's own.
         plan = _agreed_plan(folder, new, splits, config, resume=options.resume)
-        stages = pipeline(plan, splits, options)
+        stages = pipeline(plan, splits, options, _teacher(splits, config, options))
         is_new = not folder.is_finished or folder.missing(plan)
         models = stages.models()
         if is_new:
@@ -153,6 +163,50 @@ def _agreed_plan(
     if rank() == 0 and not resume:
         raise ConfigError(f"{folder.path} holds this run already; give resume=True to go on")
     return there
+
+
+def _teacher(
+    splits: Splits, config: Config, options: RunOptions
+) -> Callable[[], Float32Array] | None:
+    """What gives the final vectors of the teacher, if there is one."""
+    if config.teacher is None:
+        return None
+    return partial(_teacher_vectors, config.teacher, splits, config, options)
+
+
+def _teacher_vectors(
+    teacher: str, splits: Splits, config: Config, options: RunOptions
+) -> Float32Array:
+    """Of a backbone that is trained now, of a finished run, or of a file; users first."""
+    if teacher.endswith(".npy"):
+        vectors = _read_vectors(Path(teacher))
+    else:
+        if teacher in BACKBONES:
+            place = options.folder and options.folder / "teacher"
+            own = replace(options, folder=place, resume=True)
+            model = fit_all(splits, teacher_preset(teacher, config.dim, config.seed), own)[0]
+        else:
+            model = load_run(teacher, splits, device=options.device)[0]
+        if model.recommender is None:
+            raise ConfigError(f"the teacher {teacher!r} has no vectors to learn from")
+        tables = final_vectors(model.recommender)
+        vectors = np.concatenate([tables.users, tables.items])
+    if vectors.shape != (splits.num_entities, config.dim):
+        raise DataError(
+            f"the teacher {teacher!r} has vectors of the shape {vectors.shape}; a student of "
+            f"dimension {config.dim} needs one for each of {splits.num_entities:,} users and "
+            "items, users first"
+        )
+    return vectors
+
+
+def _read_vectors(path: Path) -> Float32Array:
+    try:
+        return np.load(path, allow_pickle=False).astype(np.float32)  # type: ignore[no-any-return]
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"{path} is no readable array ({error}); save one with numpy.save"
+        ) from None
 
 
 def load_run(folder: str | Path, splits: Splits, *, device: str = "cpu") -> list[FittedModel]:

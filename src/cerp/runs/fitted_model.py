@@ -103,7 +103,7 @@ class FittedModel:
 
     @property
     def can_be_tables(self) -> bool:
-        """Whether there are vectors after propagation, which a file can have in place of a graph."""
+        """Whether there are propagated vectors, which a file can have in place of a graph."""
         return self.recommender is not None and self.recommender.backbone.needs_graph
 
     def scorer(self, file: ShippedModel | None = None) -> Scorer:
@@ -179,8 +179,9 @@ class FittedModel:
     def __repr__(self) -> str:
         facts, config = self.facts, self.config
         size = "no file" if facts.file_bytes is None else f"{facts.file_bytes:,} bytes of file"
+        name = facts.selection_metric
         figures = ", ".join(
-            f"{part} NDCG@10 {metrics['ndcg@10']:.4f}" for part, metrics in facts.metrics.items()
+            f"{part} {name.upper()} {metrics[name]:.4f}" for part, metrics in facts.metrics.items()
         )
         made = f"{config.method} at {facts.budget}, {config.backbone}, dim {config.dim}"
         stored = f"{facts.nnz:,} values as {facts.values}"

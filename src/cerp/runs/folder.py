@@ -1,6 +1,7 @@
 """A run's folder: one file for each product, a lock, and nothing that is computed.
 
-plan.json, assignment.safetensors    `Plan`
+plan.json, order.safetensors    `Plan`
+coded.safetensors               `Coded`, where rows are learned
 searched.safetensors            `Searched`
 trained-<budget>.safetensors    `Trained`
 judged-<budget>.json            `Judged`
@@ -29,7 +30,7 @@ from cerp.export.size_limit import SizeLimit
 from cerp.files import make_folder, write_bytes, write_json, write_text
 from cerp.methods import METHODS
 from cerp.methods.base import CHECKPOINT
-from cerp.runs.products import Judged, Plan, Searched, Shipped, Trained
+from cerp.runs.products import Coded, Judged, Plan, Searched, Shipped, Trained
 from cerp.sizing.precision_plan import Candidate
 from cerp.training.checkpoint import read_checkpoint, write_checkpoint
 from cerp.training.distributed import rank
@@ -38,7 +39,7 @@ from cerp.training.search_result import pack, unpack
 FORMAT = 2
 """Of run folders. The first ones had no number."""
 PLAN, SEARCHED = "plan.json", "searched.safetensors"
-ASSIGNMENT = "assignment.safetensors"
+ORDER, CODED = "order.safetensors", "coded.safetensors"
 RESULT, CURVES, LOCK = "metrics.json", "curves.jsonl", ".lock"
 FIRST_PLAN = "config.json"
 """What the first cerp wrote in place of a plan."""
@@ -76,16 +77,15 @@ class RunFolder:
         if rank() > 0:
             return
         make_folder(self.path)
-        arrays = {"positions": plan.positions, "codes": plan.codes}
-        tensors = {
-            name: torch.from_numpy(array) for name, array in arrays.items() if array is not None
-        }
-        write_checkpoint(self.path / ASSIGNMENT, tensors, {})
+        if plan.positions is not None:
+            order = {"positions": torch.from_numpy(plan.positions)}
+            write_checkpoint(self.path / ORDER, order, {})
         write_json(
             self.path / PLAN,
             {
                 "format": FORMAT,
                 **described(plan.config, plan.fingerprint),
+                "is_ordered": plan.positions is not None,
                 "candidates": {
                     budget: [asdict(one) for one in entries]
                     for budget, entries in plan.candidates.items()
@@ -94,8 +94,9 @@ class RunFolder:
         )
 
     def _plan(self, values: dict[str, Any]) -> Plan:
-        tensors, _ = read_checkpoint(self.path / ASSIGNMENT)
-        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+        positions = None
+        if values["is_ordered"]:
+            positions = read_checkpoint(self.path / ORDER)[0]["positions"].numpy()
         return Plan(
             Config.from_dict(values["config"]),
             values["fingerprint"],
@@ -103,9 +104,33 @@ class RunFolder:
                 budget: tuple(map(_candidate, entries))
                 for budget, entries in values["candidates"].items()
             },
-            arrays.get("positions"),
-            arrays.get("codes"),
+            positions,
         )
+
+    # Coded
+
+    def coded(self) -> Coded | None:
+        """The learned rows of entities, once they are known."""
+        path = self.path / CODED
+        if not path.exists():
+            return None
+
+        def read() -> Coded:
+            tensors, facts = read_checkpoint(path)
+            arrays: dict[str, Any] = {name: found.numpy() for name, found in tensors.items()}
+            return Coded(**arrays, **facts)
+
+        return self._read(CODED, read)
+
+    def write_coded(self, coded: Coded) -> None:
+        """Keep the rows; where none are learned, that is known without a file."""
+        if rank() > 0 or coded.codes is None:
+            return
+        arrays = {"codes": coded.codes, "rows": coded.rows, "teacher": coded.teacher}
+        tensors = {
+            name: torch.from_numpy(array) for name, array in arrays.items() if array is not None
+        }
+        write_checkpoint(self.path / CODED, tensors, {"seconds": coded.seconds})
 
     # Searched
 
@@ -203,6 +228,7 @@ class RunFolder:
     def missing(self, plan: Plan) -> list[str]:
         """What a finished run has in its folder and this one has not."""
         names = [SEARCHED]
+        names += [CODED] if plan.config.assignment == "learned" else []
         for budget in plan.candidates:
             if METHODS[plan.config.method].has_vectors:
                 names.append(f"trained-{budget}.safetensors")

@@ -7,6 +7,7 @@ select on validation -> judge, the test part once -> ship.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -17,6 +18,7 @@ from cerp import methods
 from cerp._version import __version__
 from cerp.artifact import decode, embedding_bytes, section_bytes
 from cerp.config import Config, RunOptions
+from cerp.data.ids import Float32Array
 from cerp.data.splits import Part, Splits
 from cerp.errors import ConfigError
 from cerp.evaluation.evaluate import DEFAULT_KS, Scorer, evaluate
@@ -29,7 +31,7 @@ from cerp.models.recommender import Recommender
 from cerp.runs.facts import ModelFacts
 from cerp.runs.fitted_model import FittedModel
 from cerp.runs.folder import RunFolder
-from cerp.runs.products import Judged, Plan, Searched, Shipped, Trained
+from cerp.runs.products import Coded, Judged, Plan, Searched, Shipped, Trained
 from cerp.sizing.precision_plan import Candidate
 from cerp.training.checkpoint import read_checkpoint, write_checkpoint
 from cerp.training.distributed import rank
@@ -44,6 +46,8 @@ class Pipeline:
     plan: Plan
     splits: Splits
     options: RunOptions
+    teach: Callable[[], Float32Array] | None = None
+    """Gives the final vectors of a teacher, where the configuration has one."""
 
     def models(self) -> list[FittedModel]:
         """One model for each budget, in the order given."""
@@ -81,9 +85,16 @@ class Pipeline:
     @cached_property
     def context(self) -> Context:
         """What the method may know, on the data that epochs are selected with."""
-        plan = self.plan
+        plan, coded = self.plan, self._coded
         return Context(
-            self.splits, self.config, self.options, plan.limits, plan.positions, plan.codes
+            self.splits,
+            self.config,
+            self.options,
+            plan.limits,
+            plan.positions,
+            coded.codes,
+            coded.rows,
+            coded.teacher,
         )
 
     @cached_property
@@ -92,14 +103,41 @@ class Pipeline:
         refit = self.config.refit
         return replace(self.context, splits=self.splits.refit(refit)) if refit else self.context
 
+    # Code
+
+    @cached_property
+    def _coded(self) -> Coded:
+        """Which rows entities get, where that is learned."""
+        if self.folder and (coded := self.folder.coded()):
+            return coded
+        plan, started = self.plan, time.monotonic()
+        teacher = None if self.teach is None else self.teach()
+        context = Context(
+            self.splits,
+            self.config,
+            self.options,
+            plan.limits,
+            plan.positions,
+            teacher=teacher,
+        )
+        learned = self.method.codes(context)
+        if learned is None:
+            return Coded(None, 0.0)
+        seconds = round(time.monotonic() - started, 2)
+        rows = None if teacher is None else learned.books
+        coded = Coded(learned.codes, seconds, rows, teacher)
+        if self.folder:
+            self.folder.write_coded(coded)
+        return coded
+
     # Search
 
     def _searched(self) -> Searched:
         if self.folder and (searched := self.folder.searched()):
             return searched
-        started = time.monotonic()
-        search = self.method.search(self.context)
-        seconds = round(time.monotonic() - started, 2)
+        context, started = self.context, time.monotonic()
+        search = self.method.search(context)
+        seconds = round(time.monotonic() - started + self._coded.seconds, 2)
         searched = Searched(
             {
                 limit: found._replace(facts={**found.facts, "seconds": seconds})
@@ -209,6 +247,7 @@ class Pipeline:
             epochs=epochs,
             loss=self.config.loss,
             selection_metric=self.config.selection_metric,
+            teacher=context.teacher,
             checkpointing=context.checkpointing(stage),
         )
         if self.folder and kept and rank() == 0:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 
 from cerp import methods
 from cerp.assignment.hashing import Hash
 from cerp.assignment.ordering import order
 from cerp.config import Config, RunOptions
+from cerp.data.ids import Float32Array
 from cerp.data.splits import Splits
-from cerp.errors import DataError
+from cerp.errors import ConfigError, DataError
 from cerp.evaluation.metrics import cutoff_of
 from cerp.methods import METHODS
 from cerp.methods.base import Context
@@ -31,6 +32,11 @@ def make_plan(splits: Splits, config: Config, options: RunOptions) -> Plan:
             "the validation part is empty, so that no epoch can be selected; split with a "
             "larger share for validation, or keep users with more interactions (k_core=3)"
         )
+    if config.teacher is not None and (config.assignment, config.method) != ("learned", "cerp"):
+        raise ConfigError(
+            f"the teacher {config.teacher!r} has codes to be learned from it; train cerp with "
+            "assignment=learned"
+        )
     if not method.has_vectors:
         candidate = filter_candidate(splits, config)
         return Plan(config, splits.fingerprint, {NONE: (candidate,)}, None)
@@ -44,11 +50,15 @@ def make_plan(splits: Splits, config: Config, options: RunOptions) -> Plan:
     context = Context(splits, config, options, (), positions)
     budgets = (FULL,) if config.method == FULL else config.budgets
     candidates = {budget: tuple(precision_plan(method, context, budget)) for budget in budgets}
-    plan = Plan(config, splits.fingerprint, candidates, positions)
-    return replace(plan, codes=method.codes(context.with_limits(*plan.limits)))
+    return Plan(config, splits.fingerprint, candidates, positions)
 
 
-def pipeline(plan: Plan, splits: Splits, options: RunOptions) -> Pipeline:
+def pipeline(
+    plan: Plan,
+    splits: Splits,
+    options: RunOptions,
+    teach: Callable[[], Float32Array] | None = None,
+) -> Pipeline:
     """The stages of a plan: with training, or without for a method that has no vectors."""
     kind = Pipeline if METHODS[plan.config.method].has_vectors else FilterPipeline
-    return kind(plan, splits, options)
+    return kind(plan, splits, options, teach)

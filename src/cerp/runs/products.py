@@ -1,6 +1,7 @@
 """What the stages of a run leave, one after the other: each a small value with a file of its own.
 
     Plan     what is to be trained for each budget, and the order of ids
+    Coded    the codebook rows of every entity, where they are learned
     Searched what the method's search found for each limit
     Trained  the weights of one budget's model, after validation chose among its precisions
     Judged   its figures on validation and test
@@ -17,7 +18,7 @@ from typing import Any
 from torch import Tensor
 
 from cerp.config import Config
-from cerp.data.ids import Int32Array
+from cerp.data.ids import Float32Array, Int32Array
 from cerp.evaluation.metrics import Metrics
 from cerp.sizing.precision_plan import Candidate
 from cerp.training.search_result import Found
@@ -34,13 +35,24 @@ class Plan:
     """By budget: each way to meet it that is worth training."""
     positions: Int32Array | None
     """Where each entity stands in the chosen order; None: where its id says."""
-    codes: Int32Array | None = None
-    """The learned row of each entity in each codebook; None: a hash chooses."""
 
     @property
     def limits(self) -> tuple[int, ...]:
         """All limits in values, of all budgets."""
         return tuple(one.limit for entries in self.candidates.values() for one in entries)
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """Which rows entities get, where that is learned."""
+
+    codes: Int32Array | None
+    """(N, m): the row of each entity in each codebook; None: a hash chooses."""
+    seconds: float
+    rows: Float32Array | None = None
+    """(m, K, d): what the rows of a student start from."""
+    teacher: Float32Array | None = None
+    """(N, d): the final vectors of its teacher."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from itertools import count
 from cerp.artifact import VALUES_CODECS, ValuesCodec, code_bytes, order_bytes, table_bytes
 from cerp.budget import SMALLEST_LIMIT
 from cerp.errors import ConfigError
-from cerp.export.size_limit import BITS, stored_mask
+from cerp.export.size_limit import BITS
 from cerp.export.to_arrays import composed
 from cerp.methods.base import Context, Method
 
@@ -103,8 +103,7 @@ class SizeSearch:
         context = self._context
         placeholder = self._method.placeholder(context.with_limits(loosest), limit)
         tables = [
-            table_bytes(stored_mask(table), is_random=True)
-            for table in composed(placeholder).tables
+            table_bytes(table.stored, is_random=True) for table in composed(placeholder).tables
         ]
         codes = sum(
             code_bytes(len(table.index.codes), table.index.size)

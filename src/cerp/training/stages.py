@@ -11,11 +11,13 @@ from typing import NamedTuple
 import torch
 
 from cerp.config import PruneConfig, RunOptions, TrainConfig, default_batch_size
+from cerp.data.ids import Float32Array
 from cerp.data.splits import Splits
 from cerp.evaluation.evaluate import DEFAULT_MEMORY, evaluate, sample_users
 from cerp.evaluation.metrics import cutoff_of
 from cerp.models.embeddings.prunable import PrunableEmbedding
 from cerp.models.recommender import Recommender
+from cerp.training.distillation import taught
 from cerp.training.distributed import rank
 from cerp.training.loop import Checkpointing, EarlyStopping, Loop, StageHooks
 from cerp.training.losses import LOSSES
@@ -50,13 +52,16 @@ def prune(
     seed: int,
     options: RunOptions,
     loss: str = "bpr",
+    teacher: Float32Array | None = None,
     checkpointing: Checkpointing | None = None,
 ) -> tuple[dict[int, Found], list[dict[str, float]]]:
     """Prune the model's codebooks; what to keep for each limit, and the curves.
 
-    The model must hold a dense `PrunableEmbedding`; it is used up.
+    The model must hold a dense `PrunableEmbedding`; it is used up. ``teacher`` has the
+    final vectors of a model whose preferences it also learns.
     """
     objective = Objective(LOSSES[loss], PENALTIES[config.penalty], temperature=config.temperature)
+    objective = taught(objective, teacher, splits.num_users, model.device)
     embedding = model.embedding
     assert isinstance(embedding, PrunableEmbedding)
     sampler = training_sampler(model, splits, config, seed)
@@ -96,6 +101,7 @@ def train(
     options: RunOptions,
     loss: str = "bpr",
     selection_metric: str = "ndcg@10",
+    teacher: Float32Array | None = None,
     hooks: StageHooks | None = None,
     epochs: int | None = None,
     checkpointing: Checkpointing | None = None,
@@ -120,6 +126,8 @@ def train(
         What is minimised, by its name in `cerp.training.losses`.
     selection_metric
         By what the best epoch is chosen, such as ``"recall@20"``.
+    teacher
+        Final vectors of a model whose preferences are learned beside the loss.
     hooks
         What a method does around the steps.
     epochs
@@ -137,7 +145,7 @@ def train(
         epochs=epochs or config.epochs,
         hooks=hooks or StageHooks(),
         label=label,
-        objective=Objective(LOSSES[loss]),
+        objective=taught(Objective(LOSSES[loss]), teacher, splits.num_users, model.device),
         early_stopping=stopping if epochs is None else None,
         cosine=config.schedule == "cosine",
         clip_norm=config.clip_norm,
