@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -62,7 +62,10 @@ def train(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(help=f"{', '.join(METHODS)}; full is no compression.  [default: cerp]"),
+        typer.Option(
+            help=f"{', '.join(METHODS)}; full is no compression, filter needs no training and no "
+            "budget.  [default: cerp]"
+        ),
     ] = None,
     preset_name: Annotated[
         Literal["default", "paper"],
@@ -123,6 +126,7 @@ def train(
     Examples:
       cerp train ratings.csv --budget 99% -o run
       cerp train ratings.csv --max-file-size 2MB -o run
+      cerp train ratings.csv --method filter -o run
       cerp train gowalla --budget 90% --budget 99% --backbone mlp --device cuda -o run
       cerp train my-split --budget 50000 --refit train+valid -o run --resume
       torchrun --nproc-per-node 2 -m cerp.cli train synthetic -o run
@@ -131,7 +135,8 @@ def train(
         from cerp.comparison.tuned import read_tuned
         from cerp.comparison.variants import config_of
         from cerp.runs.fit import fit_all
-        from cerp.runs.folder import model_file
+        from cerp.runs.floor import below_floor, popularity_floor
+        from cerp.runs.folder import RunFolder, model_file
         from cerp.training.distributed import process_group, rank
         from cerp.training.malloc import freed_memory_kept
     question_small_counts(budget or [])
@@ -179,10 +184,16 @@ def train(
         if rank() > 0:
             return
     facts = [model.facts for model in models]
+    floor = popularity_floor(models, None if output is None else RunFolder(output))
+    warnings = [text for model in models if (text := below_floor(model, floor))]
     if as_json:
-        print_json({"models": [one.to_json() for one in facts]})
+        print_json({"models": [one.to_json() for one in facts], "popularity": floor})
+    else:
+        _print_models(facts, floor, verbose=verbose)
+    for text in warnings:
+        print_note("warning", text)
+    if as_json:
         return
-    _print_models(facts, verbose=verbose)
     print_conventions(whole=conventions)
     for one in facts:
         if one.why_no_file:
@@ -196,8 +207,10 @@ def train(
         print_note("serve", f"cerp serve {quote(str(output / files[-1]))}")
 
 
-def _print_models(models: list[ModelFacts], *, verbose: bool) -> None:
-    """What a model takes and how good it is; with ``verbose``, how its values lie."""
+def _print_models(
+    models: list[ModelFacts], floor: dict[str, dict[str, Any]], *, verbose: bool
+) -> None:
+    """What a model takes and how good it is, beside popularity; ``verbose``: how values lie."""
     judged = [part for part in ("valid", "test") if part in models[0].metrics]
     metrics = dict.fromkeys((models[0].selection_metric, "ndcg@10", "recall@10"))
     shown = [(part, metric) for part in judged for metric in metrics]
@@ -222,4 +235,6 @@ def _print_models(models: list[ModelFacts], *, verbose: bool) -> None:
         )
         for one in models
     ]
+    figures = [floor[part][metric] for part, metric in shown]
+    rows.append(("popularity", *["-"] * (len(columns) - 1), *figures, "-"))
     print_table((*columns, *(f"{part} {metric}" for part, metric in shown), "seconds"), rows)

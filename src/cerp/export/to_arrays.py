@@ -195,14 +195,16 @@ def file_facts(
     budget: str,
     limit: int,
     metrics: Mapping[str, Mapping[str, Any]],
+    *,
+    has_vectors: bool = True,
 ) -> dict[str, Any]:
     """What a file says of its model: settings and figures."""
+    assignment = {"hash": config.hashing, "ordering": config.ordering} if has_vectors else {}
     return {
         "method": config.method,
         "budget": budget,
         "limit": limit,
-        "hash": config.hashing,
-        "ordering": config.ordering,
+        **assignment,
         "seed": config.seed,
         "fingerprint": splits.fingerprint,
         "library": __version__,

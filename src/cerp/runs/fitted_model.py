@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -17,7 +17,6 @@ from cerp.data.splits import Splits
 from cerp.errors import ConfigError
 from cerp.evaluation.evaluate import Scorer
 from cerp.evaluation.metrics import Metrics
-from cerp.evaluation.ranking import Scores
 from cerp.export.size_limit import SizeLimit, within
 from cerp.export.to_arrays import Graph, composed, file_facts, scorer_of, ship, ship_filter
 from cerp.files import write_bytes
@@ -26,6 +25,9 @@ from cerp.graph.term import FilterTerm
 from cerp.models.recommender import Recommender
 from cerp.runs.facts import ModelFacts
 from cerp.runtime import Recommendation, Runtime
+
+if TYPE_CHECKING:
+    from cerp.evaluation.ranking import Scores
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -137,7 +139,14 @@ class FittedModel:
         return within(self._shipped(graph, titles), encoding or self.encoding, limit)
 
     def _shipped(self, graph: Graph, titles: Mapping[Id, str] | None) -> ShippedModel:
-        facts = file_facts(self.config, self.splits, self.budget, self.limit, self.metrics)
+        facts = file_facts(
+            self.config,
+            self.splits,
+            self.budget,
+            self.limit,
+            self.metrics,
+            has_vectors=self.recommender is not None,
+        )
         if self.recommender is None:
             assert self.filter is not None, "a model has vectors, a filter, or both"
             if graph == "tables":
