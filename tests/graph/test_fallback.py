@@ -38,6 +38,6 @@ def test_tensors_and_arrays_that_cannot_be_written_to_are_served():
             return scores
 
     for scorer in (Tensors(), Frozen()):
-        wrapped = PopularityForUnknown(scorer, interactions(TAKEN))  # type: ignore[arg-type]
+        wrapped = PopularityForUnknown(scorer, interactions(TAKEN))
         found = wrapped.score_all(np.array([0, 1], dtype=np.int32))
         assert found.tolist() == [[0, 0, 0], [1, 2, 0]]

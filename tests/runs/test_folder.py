@@ -179,8 +179,9 @@ def test_loading_a_run_computes_nothing_again(
     def refused(*_: object, **__: object) -> None:
         raise AssertionError("computed again")
 
-    for name in ("order", "precision_plan", "train", "evaluate", "make_plan"):
-        monkeypatch.setattr(f"cerp.runs.pipeline.{name}", refused)
+    for name in ("planning.order", "planning.precision_plan", "pipeline.train",
+                 "pipeline.evaluate", "fit.make_plan"):  # fmt: skip
+        monkeypatch.setattr(f"cerp.runs.{name}", refused)
     [model] = load_run(run, splits())
     stored = json.loads((run / "metrics.json").read_text())["models"][0]
     assert model.facts.to_json() == stored

@@ -4,7 +4,7 @@ plan.json, order.safetensors    `Plan`
 coded.safetensors               `Coded`, where rows are learned
 searched.safetensors            `Searched`
 trained-<budget>.safetensors    `Trained`
-judged-<budget>.json            `Judged`
+judged-<budget>.json            `Judged`; of popularity too, where it was asked for
 model-<budget>.cerp, shipped-<budget>.json    `Shipped`
 metrics.json                    all figures of the finished run, for eyes and programs
 curves.jsonl                    a row for every epoch of every stage
