@@ -12,18 +12,27 @@ ones, for the start is what is good on most data.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from cerp.data.ids import Int32Array
 from cerp.data.splits import Splits
+from cerp.evaluation.ranking import top_k
 from cerp.graph.arithmetic import LARGEST_EXPONENT, UNIT, DoubleArray, inverse_power
 from cerp.graph.edges import Edges
-from cerp.graph.filter import Exponents, GraphFilter, unreached_by_popularity
-from cerp.graph.judging import FloatArray, is_clearly_better, judged_users, user_values
+from cerp.graph.filter import Exponents, Float32Array, GraphFilter, unreached_by_popularity
+from cerp.graph.judging import (
+    FloatArray,
+    Lists,
+    Rankings,
+    cut_off,
+    is_clearly_better,
+    judged_users,
+    list_values,
+    user_values,
+)
 from cerp.progress import Bar, progress
 
 START = Exponents(0.6875, 0.6875, 0.3125)
@@ -32,7 +41,7 @@ STEPS = (6 * UNIT, 3 * UNIT)
 """How far a trial is from the best so far; the next step when none is better."""
 LAST_STEPS = (-2 * UNIT, -UNIT, UNIT, 2 * UNIT)
 """Of r alone, at the end."""
-SAMPLE = 6_000
+SAMPLE = 12_000
 """Users on whom trials are judged."""
 MOST_PAIRS = 30
 """Pairs (q, p) that a search may try."""
@@ -187,38 +196,41 @@ class _Search:
 
     def values(self, candidates: list[Exponents], users: Int32Array) -> FloatArray:
         """The metric of each user for each of some triples with one q and one p."""
-        sums = self.sums(candidates[0])
-        degrees = self.edges.item_degrees
-        ends = [inverse_power(degrees, one.r) for one in candidates]
-
-        def rankings(users: Int32Array) -> Iterator[npt.NDArray[np.float32]]:
-            rows = sums(users)
-            for end in ends:
-                scores = np.multiply(rows, end, dtype=np.float32, casting="same_kind")
-                unreached_by_popularity(scores, degrees)
-                yield scores
-
-        return user_values(rankings, len(candidates), self.splits, users, self.metric)
-
-    def sums(self, exponents: Exponents) -> Callable[[Int32Array], npt.NDArray[np.floating]]:
-        """What gives the sums over paths of some users, without r."""
+        ends = [inverse_power(self.edges.item_degrees, one.r) for one in candidates]
         if self.edges.num_items <= FEW_ITEMS:
-            return self.sums_by_items(exponents)
-        model = GraphFilter(self.edges, exponents)
+            rankings = self.rankings_by_items(candidates[0], ends)
+            return user_values(rankings, len(ends), self.splits, users, self.metric)
+        lists = self.lists_by_paths(candidates[0], np.stack(ends))
+        return list_values(lists, len(ends), self.splits, users, self.metric)
 
-        def rows(users: Int32Array) -> DoubleArray:
-            result = np.empty((len(users), model.num_items))
-            histories = [self.edges.history(user) for user in users]
-            for place, row in enumerate(model.sums(histories)):
-                result[place] = row
-            return result
+    def lists_by_paths(self, exponents: Exponents, ends: DoubleArray) -> Lists:
+        """The best items by each of the ends, from the sums over paths.
 
-        return rows
+        Most items are reached by no path, so only the others are ranked.
+        """
+        k, edges = cut_off(self.metric), self.edges
+        model = GraphFilter(edges, exponents)
 
-    def sums_by_items(
-        self, exponents: Exponents
-    ) -> Callable[[Int32Array], npt.NDArray[np.floating]]:
-        """The same to float32's precision, from the item-item matrix ``Rᵀ D_q R``."""
+        def lists(users: Int32Array) -> Iterator[Int32Array]:
+            found = np.empty((len(ends), len(users), min(k, edges.num_items)), dtype=np.int32)
+            histories = [edges.history(int(user)) for user in users]
+            for place, sums in enumerate(model.sums(histories)):
+                sums[histories[place]] = 0
+                reached = np.flatnonzero(sums)
+                scores = (sums[reached] * ends[:, reached]).astype(np.float32)
+                if len(reached) >= k:
+                    found[:, place] = reached[top_k(scores, k)[0]]
+                    continue
+                filled = np.tile(model.floor, (len(ends), 1))
+                filled[:, reached] = scores
+                filled[:, histories[place]] = -np.inf
+                found[:, place] = top_k(filled, k)[0]
+            return iter(found)
+
+        return lists
+
+    def rankings_by_items(self, exponents: Exponents, ends: list[DoubleArray]) -> Rankings:
+        """The scores by each of the ends, to float32's precision, from ``Rᵀ D_q R``."""
         from scipy.sparse import csr_array
 
         edges = self.edges
@@ -232,4 +244,12 @@ class _Search:
         weighted.data = np.repeat(middle, edges.user_degrees).astype(np.float32)
         scaled.data = start[edges.items]
         by_items = (taken.T.tocsr() @ weighted).toarray()
-        return lambda users: scaled[users] @ by_items
+
+        def rankings(users: Int32Array) -> Iterator[Float32Array]:
+            rows = scaled[users] @ by_items
+            for end in ends:
+                scores = np.multiply(rows, end, dtype=np.float32, casting="same_kind")
+                unreached_by_popularity(scores, edges.item_degrees)
+                yield scores
+
+        return rankings
