@@ -41,8 +41,8 @@ STEPS = (6 * UNIT, 3 * UNIT)
 """How far a trial is from the best so far; the next step when none is better."""
 LAST_STEPS = (-2 * UNIT, -UNIT, UNIT, 2 * UNIT)
 """Of r alone, at the end."""
-SAMPLE = 12_000
-"""Users on whom trials are judged."""
+COARSE_SAMPLE, SAMPLE = 5_000, 20_000
+"""Users on whom trials are judged, at the first step and from then on."""
 MOST_PAIRS = 30
 """Pairs (q, p) that a search may try."""
 FEW_ITEMS = 6_000
@@ -55,6 +55,8 @@ class Trial:
 
     exponents: Exponents
     score: float
+    users: int
+    """How many users judged it."""
     seconds: float
     """Its share of the time of the trials that were judged together."""
 
@@ -67,8 +69,6 @@ class FoundExponents:
     score: float
     """On all validation users."""
     metric: str
-    users: int
-    """How many users judged the trials."""
     trials: tuple[Trial, ...]
     seconds: float
 
@@ -97,21 +97,25 @@ def search_exponents(
     start
         The first triple; kept unless another is clearly better.
     sample, seed
-        How many users judge a trial, drawn with the seed; None: all.
+        How many users judge a trial, drawn with the seed; None: all. At the first, large step
+        at most 5,000 do.
     quiet
         No bar.
 
     """
     started = time.perf_counter()
     with progress("graph filter", quiet=quiet) as bar:
-        search = _Search(splits, metric, judged_users(splits, sample, seed), bar)
-        search.walk(start)
+        search = _Search(splits, metric, start, bar)
+        search.users = judged_users(splits, min(COARSE_SAMPLE, sample or COARSE_SAMPLE), seed)
+        search.walk(STEPS[0])
+        search.users = judged_users(splits, sample, seed)
+        search.walk(STEPS[1])
+        search.refine_end()
         score = search.score_of_everybody()
     return FoundExponents(
         exponents=search.best,
         score=score,
         metric=metric,
-        users=len(search.users),
         trials=tuple(search.trials),
         seconds=time.perf_counter() - started,
     )
@@ -120,30 +124,34 @@ def search_exponents(
 class _Search:
     """Trials so far, and the best of them."""
 
-    best: Exponents
+    users: Int32Array
 
-    def __init__(self, splits: Splits, metric: str, users: Int32Array, bar: Bar) -> None:
-        self.splits, self.metric, self.users, self.bar = splits, metric, users, bar
+    def __init__(self, splits: Splits, metric: str, start: Exponents, bar: Bar) -> None:
+        self.splits, self.metric, self.best, self.bar = splits, metric, start, bar
         self.edges = Edges.of(splits.train)
         self.trials: list[Trial] = []
         self.known: dict[Exponents, FloatArray] = {}
 
     @property
     def pairs(self) -> int:
-        """How many pairs (q, p) were tried."""
+        """How many pairs (q, p) the present users have tried."""
         return len({(one.q, one.p) for one in self.known})
 
-    def walk(self, start: Exponents) -> None:
-        """Coordinate search, step by step."""
-        self.best = start
-        self.judge([start])
-        for step in STEPS:
-            while True:
-                before = self.best
-                for name in ("r", "q", "p"):
-                    self.try_line(name, step)
-                if self.best == before or self.pairs >= MOST_PAIRS:
-                    break
+    def walk(self, step: float) -> None:
+        """Coordinate search by one step, judged by the present users."""
+        if self.known and len(self.known[self.best]) != len(self.users):
+            self.known.clear()
+        if self.best not in self.known:
+            self.judge([self.best])
+        while True:
+            before = self.best
+            for name in ("r", "q", "p"):
+                self.try_line(name, step)
+            if self.best == before or self.pairs >= MOST_PAIRS:
+                return
+
+    def refine_end(self) -> None:
+        """The r around the best one, in the smallest steps."""
         self.try_all(self.best.q, self.best.p, [self.best.r + step for step in LAST_STEPS])
 
     def try_line(self, name: str, step: float) -> None:
@@ -183,7 +191,8 @@ class _Search:
         seconds = (time.perf_counter() - started) / len(candidates)
         for exponents, of_users in zip(candidates, values, strict=True):
             self.known[exponents] = of_users
-            self.trials.append(Trial(exponents, float(of_users.mean()), seconds))
+            mean = float(of_users.mean())
+            self.trials.append(Trial(exponents, mean, len(of_users), seconds))
         score = self.known[self.best].mean()
         self.bar.advance(len(candidates), f"{self.metric} {score:.4f} at {self.best}")
 
@@ -216,8 +225,9 @@ class _Search:
             histories = [edges.history(int(user)) for user in users]
             for place, sums in enumerate(model.sums(histories)):
                 sums[histories[place]] = 0
-                reached = np.flatnonzero(sums)
-                scores = (sums[reached] * ends[:, reached]).astype(np.float32)
+                # Several times as fast as flatnonzero and indexing.
+                reached = (sums != 0).nonzero()[0]
+                scores = (sums.take(reached) * ends.take(reached, axis=1)).astype(np.float32)
                 if len(reached) >= k:
                     found[:, place] = reached[top_k(scores, k)[0]]
                     continue
