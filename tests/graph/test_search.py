@@ -53,7 +53,7 @@ def test_the_score_is_that_of_the_judge(splits: Splits):
 def test_trials_may_be_judged_on_a_sample_but_the_result_is_on_everybody(splits: Splits):
     found = search_exponents(splits, sample=30, quiet=True)
     model = GraphFilter(Edges.of(splits.train), found.exponents)
-    assert found.users == 30
+    assert {trial.users for trial in found.trials} == {30}
     assert found.score == pytest.approx(evaluate(model, splits, on="valid").mean["ndcg@10"])
 
 
@@ -115,3 +115,11 @@ def test_means_are_those_of_the_judge(splits: Splits, metric: str):
 def test_an_unknown_metric_is_refused(splits: Splits, metric: str):
     with pytest.raises(ConfigError, match="unknown metric"):
         search_exponents(splits, metric=metric, quiet=True)
+
+
+def test_a_large_step_needs_fewer_users(splits: Splits, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(search, "COARSE_SAMPLE", 25)
+    found = search_exponents(splits, quiet=True)
+    everybody = len(np.unique(splits.valid.user))
+    assert [trial.users for trial in found.trials] == sorted(trial.users for trial in found.trials)
+    assert {trial.users for trial in found.trials} == {25, everybody}

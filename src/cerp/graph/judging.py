@@ -19,6 +19,8 @@ Float32Array = npt.NDArray[np.float32]
 FloatArray = npt.NDArray[np.float64]
 Rankings = Callable[[Int32Array], Iterator[Float32Array]]
 """For some users, their scores by one ranking after the other, (len(users), num_items) each."""
+Lists = Callable[[Int32Array], Iterator[Int32Array]]
+"""For some users, their best items by one ranking after the other, (len(users), k) each."""
 
 CHUNK_BYTES = 8 * 2**20
 """Of scores that are ranked together: they stay in cache."""
@@ -50,20 +52,38 @@ def user_values(
         A key of `Metrics.mean`, such as ``ndcg@10``.
 
     """
-    k, name = cutoff_of(metric), metric.partition("@")[0]
-    seen, truth = splits.seen_before(on), splits.part(on)
+    k, seen = cutoff_of(metric), splits.seen_before(on)
+
+    def lists(chunk: Int32Array) -> Iterator[Int32Array]:
+        places = entries_of(seen, chunk)
+        for scores in rankings(chunk):
+            yield top_k(exclude(scores, *places), k)[0]
+
+    return list_values(lists, count, splits, users, metric, on=on)
+
+
+def list_values(
+    lists: Lists,
+    count: int,
+    splits: Splits,
+    users: Int32Array,
+    metric: str = "ndcg@10",
+    *,
+    on: Part = "valid",
+) -> FloatArray:
+    """As `user_values`, from lists of the best items that are not seen, -1 for none."""
+    k, truth = cutoff_of(metric), splits.part(on)
+    name = metric.partition("@")[0]
     keys = truth.user.astype(np.int64) * truth.num_items + truth.item
     sizes = np.diff(truth.user_offsets)
 
     def judged(chunk: Int32Array) -> FloatArray:
-        rows, columns = entries_of(seen, chunk)
         values = np.empty((count, len(chunk)))
-        for place, scores in enumerate(rankings(chunk)):
-            items, _ = top_k(exclude(scores, rows, columns), k)
+        for place, items in enumerate(lists(chunk)):
             wanted = chunk.astype(np.int64)[:, None] * truth.num_items + items
             found = keys.take(np.searchsorted(keys, wanted), mode="clip") == wanted
-            lists = RankedLists(found & (items >= 0), sizes[chunk])
-            values[place] = user_metrics(lists, [k], [name])[metric]
+            ranked = RankedLists(found & (items >= 0), sizes[chunk])
+            values[place] = user_metrics(ranked, [k], [name])[metric]
         return values
 
     rows = max(1, CHUNK_BYTES // (4 * splits.num_items))

@@ -12,18 +12,27 @@ ones, for the start is what is good on most data.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from cerp.data.ids import Int32Array
 from cerp.data.splits import Splits
+from cerp.evaluation.metrics import cutoff_of
+from cerp.evaluation.ranking import top_k
 from cerp.graph.arithmetic import LARGEST_EXPONENT, UNIT, DoubleArray, inverse_power
 from cerp.graph.edges import Edges
-from cerp.graph.filter import Exponents, GraphFilter, unreached_by_popularity
-from cerp.graph.judging import FloatArray, is_clearly_better, judged_users, user_values
+from cerp.graph.filter import Exponents, Float32Array, GraphFilter, unreached_by_popularity
+from cerp.graph.judging import (
+    FloatArray,
+    Lists,
+    Rankings,
+    is_clearly_better,
+    judged_users,
+    list_values,
+    user_values,
+)
 from cerp.progress import Bar, progress
 
 START = Exponents(0.6875, 0.6875, 0.3125)
@@ -32,8 +41,8 @@ STEPS = (6 * UNIT, 3 * UNIT)
 """How far a trial is from the best so far; the next step when none is better."""
 LAST_STEPS = (-2 * UNIT, -UNIT, UNIT, 2 * UNIT)
 """Of r alone, at the end."""
-SAMPLE = 6_000
-"""Users on whom trials are judged."""
+COARSE_SAMPLE, SAMPLE = 5_000, 20_000
+"""Users on whom trials are judged, at the first step and from then on."""
 MOST_PAIRS = 30
 """Pairs (q, p) that a search may try."""
 FEW_ITEMS = 6_000
@@ -46,6 +55,8 @@ class Trial:
 
     exponents: Exponents
     score: float
+    users: int
+    """How many users judged it."""
     seconds: float
     """Its share of the time of the trials that were judged together."""
 
@@ -58,8 +69,6 @@ class FoundExponents:
     score: float
     """On all validation users."""
     metric: str
-    users: int
-    """How many users judged the trials."""
     trials: tuple[Trial, ...]
     seconds: float
 
@@ -88,21 +97,25 @@ def search_exponents(
     start
         The first triple; kept unless another is clearly better.
     sample, seed
-        How many users judge a trial, drawn with the seed; None: all.
+        How many users judge a trial, drawn with the seed; None: all. At the first, large step
+        at most 5,000 do.
     quiet
         No bar.
 
     """
     started = time.perf_counter()
     with progress("graph filter", quiet=quiet) as bar:
-        search = _Search(splits, metric, judged_users(splits, sample, seed), bar)
-        search.walk(start)
+        search = _Search(splits, metric, start, bar)
+        search.users = judged_users(splits, min(COARSE_SAMPLE, sample or COARSE_SAMPLE), seed)
+        search.walk(STEPS[0])
+        search.users = judged_users(splits, sample, seed)
+        search.walk(STEPS[1])
+        search.refine_end()
         score = search.score_of_everybody()
     return FoundExponents(
         exponents=search.best,
         score=score,
         metric=metric,
-        users=len(search.users),
         trials=tuple(search.trials),
         seconds=time.perf_counter() - started,
     )
@@ -111,30 +124,34 @@ def search_exponents(
 class _Search:
     """Trials so far, and the best of them."""
 
-    best: Exponents
+    users: Int32Array
 
-    def __init__(self, splits: Splits, metric: str, users: Int32Array, bar: Bar) -> None:
-        self.splits, self.metric, self.users, self.bar = splits, metric, users, bar
+    def __init__(self, splits: Splits, metric: str, start: Exponents, bar: Bar) -> None:
+        self.splits, self.metric, self.best, self.bar = splits, metric, start, bar
         self.edges = Edges.of(splits.train)
         self.trials: list[Trial] = []
         self.known: dict[Exponents, FloatArray] = {}
 
     @property
     def pairs(self) -> int:
-        """How many pairs (q, p) were tried."""
+        """How many pairs (q, p) the present users have tried."""
         return len({(one.q, one.p) for one in self.known})
 
-    def walk(self, start: Exponents) -> None:
-        """Coordinate search, step by step."""
-        self.best = start
-        self.judge([start])
-        for step in STEPS:
-            while True:
-                before = self.best
-                for name in ("r", "q", "p"):
-                    self.try_line(name, step)
-                if self.best == before or self.pairs >= MOST_PAIRS:
-                    break
+    def walk(self, step: float) -> None:
+        """Coordinate search by one step, judged by the present users."""
+        if self.known and len(self.known[self.best]) != len(self.users):
+            self.known.clear()
+        if self.best not in self.known:
+            self.judge([self.best])
+        while True:
+            before = self.best
+            for name in ("r", "q", "p"):
+                self.try_line(name, step)
+            if self.best == before or self.pairs >= MOST_PAIRS:
+                return
+
+    def refine_end(self) -> None:
+        """The r around the best one, in the smallest steps."""
         self.try_all(self.best.q, self.best.p, [self.best.r + step for step in LAST_STEPS])
 
     def try_line(self, name: str, step: float) -> None:
@@ -174,7 +191,8 @@ class _Search:
         seconds = (time.perf_counter() - started) / len(candidates)
         for exponents, of_users in zip(candidates, values, strict=True):
             self.known[exponents] = of_users
-            self.trials.append(Trial(exponents, float(of_users.mean()), seconds))
+            mean = float(of_users.mean())
+            self.trials.append(Trial(exponents, mean, len(of_users), seconds))
         score = self.known[self.best].mean()
         self.bar.advance(len(candidates), f"{self.metric} {score:.4f} at {self.best}")
 
@@ -187,38 +205,42 @@ class _Search:
 
     def values(self, candidates: list[Exponents], users: Int32Array) -> FloatArray:
         """The metric of each user for each of some triples with one q and one p."""
-        sums = self.sums(candidates[0])
-        degrees = self.edges.item_degrees
-        ends = [inverse_power(degrees, one.r) for one in candidates]
-
-        def rankings(users: Int32Array) -> Iterator[npt.NDArray[np.float32]]:
-            rows = sums(users)
-            for end in ends:
-                scores = np.multiply(rows, end, dtype=np.float32, casting="same_kind")
-                unreached_by_popularity(scores, degrees)
-                yield scores
-
-        return user_values(rankings, len(candidates), self.splits, users, self.metric)
-
-    def sums(self, exponents: Exponents) -> Callable[[Int32Array], npt.NDArray[np.floating]]:
-        """What gives the sums over paths of some users, without r."""
+        ends = [inverse_power(self.edges.item_degrees, one.r) for one in candidates]
         if self.edges.num_items <= FEW_ITEMS:
-            return self.sums_by_items(exponents)
-        model = GraphFilter(self.edges, exponents)
+            rankings = self.rankings_by_items(candidates[0], ends)
+            return user_values(rankings, len(ends), self.splits, users, self.metric)
+        lists = self.lists_by_paths(candidates[0], np.stack(ends))
+        return list_values(lists, len(ends), self.splits, users, self.metric)
 
-        def rows(users: Int32Array) -> DoubleArray:
-            result = np.empty((len(users), model.num_items))
-            histories = [self.edges.history(user) for user in users]
-            for place, row in enumerate(model.sums(histories)):
-                result[place] = row
-            return result
+    def lists_by_paths(self, exponents: Exponents, ends: DoubleArray) -> Lists:
+        """The best items by each of the ends, from the sums over paths.
 
-        return rows
+        Most items are reached by no path, so only the others are ranked.
+        """
+        k, edges = cutoff_of(self.metric), self.edges
+        model = GraphFilter(edges, exponents)
 
-    def sums_by_items(
-        self, exponents: Exponents
-    ) -> Callable[[Int32Array], npt.NDArray[np.floating]]:
-        """The same to float32's precision, from the item-item matrix ``Rᵀ D_q R``."""
+        def lists(users: Int32Array) -> Iterator[Int32Array]:
+            found = np.empty((len(ends), len(users), min(k, edges.num_items)), dtype=np.int32)
+            histories = [edges.history(int(user)) for user in users]
+            for place, sums in enumerate(model.sums(histories)):
+                sums[histories[place]] = 0
+                # Several times as fast as flatnonzero and indexing.
+                reached = (sums != 0).nonzero()[0]
+                scores = (sums.take(reached) * ends.take(reached, axis=1)).astype(np.float32)
+                if len(reached) >= k:
+                    found[:, place] = reached[top_k(scores, k)[0]]
+                    continue
+                filled = np.tile(model.floor, (len(ends), 1))
+                filled[:, reached] = scores
+                filled[:, histories[place]] = -np.inf
+                found[:, place] = top_k(filled, k)[0]
+            return iter(found)
+
+        return lists
+
+    def rankings_by_items(self, exponents: Exponents, ends: list[DoubleArray]) -> Rankings:
+        """The scores by each of the ends, to float32's precision, from ``Rᵀ D_q R``."""
         from scipy.sparse import csr_array
 
         edges = self.edges
@@ -232,4 +254,12 @@ class _Search:
         weighted.data = np.repeat(middle, edges.user_degrees).astype(np.float32)
         scaled.data = start[edges.items]
         by_items = (taken.T.tocsr() @ weighted).toarray()
-        return lambda users: scaled[users] @ by_items
+
+        def rankings(users: Int32Array) -> Iterator[Float32Array]:
+            rows = scaled[users] @ by_items
+            for end in ends:
+                scores = np.multiply(rows, end, dtype=np.float32, casting="same_kind")
+                unreached_by_popularity(scores, edges.item_degrees)
+                yield scores
+
+        return rankings
