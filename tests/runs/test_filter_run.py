@@ -60,7 +60,7 @@ def test_exponents_come_from_validation_and_trials_are_kept(finished: Path, spli
         searched.exponents.q, searched.exponents.p, searched.exponents.r
     ]  # fmt: skip
     assert len(found.facts["trials"]) == len(searched.trials) > 5
-    assert {"q", "p", "r", "ndcg@10", "seconds"} == set(found.facts["trials"][0])
+    assert {"q", "p", "r", "ndcg@10", "users", "seconds"} == set(found.facts["trials"][0])
 
 
 def test_figures_are_those_of_a_model_that_stores_nothing(finished: Path, splits: Splits):

@@ -11,35 +11,12 @@ import numpy as np
 import pytest
 
 import cerp
-from cerp.artifact import FilterTerm, Mixing, Seen, ShippedModel
+from cerp.artifact import ShippedModel
 from cerp.errors import ConfigError
-from cerp.graph.filter import Exponents
 from cerp.runtime import Runtime
 from golden_filter import FILTER, filter_model
-from small_models import BACKBONES, NUM_ITEMS, NUM_USERS, small_model
-
-EXPONENTS = Exponents(q=0.6875, p=0.59375, r=0.3125)
-
-
-def small_filter(seed: int = 0) -> ShippedModel:
-    """The graph of the small models, the last user without items."""
-    model = small_model(seed=seed)
-    seen = model.seen
-    offsets = seen.offsets.copy()
-    offsets[-1] = offsets[-2]
-    return replace(
-        model,
-        head=None,
-        embedding=None,
-        positions=None,
-        seen=Seen(offsets, seen.items[: offsets[-1]]),
-        filter=FilterTerm(EXPONENTS),
-    )
-
-
-def small_mixture(backbone: str, beta: float = 3.0) -> ShippedModel:
-    model, term = small_model(backbone), FilterTerm(EXPONENTS, Mixing(beta, 0.01))
-    return replace(model, filter=term, seen=small_filter().seen)
+from small_filters import small_filter, small_mixture
+from small_models import BACKBONES, NUM_ITEMS, NUM_USERS
 
 
 def history(model: ShippedModel, user: int) -> list[int]:

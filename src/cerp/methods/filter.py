@@ -35,9 +35,13 @@ class Filter(Method):
         facts: dict[str, Any] = {
             **asdict(found.exponents),
             f"valid_{found.metric}": found.score,
-            "judged_users": found.users,
             "trials": [
-                {**asdict(one.exponents), found.metric: one.score, "seconds": round(one.seconds, 3)}
+                {
+                    **asdict(one.exponents),
+                    found.metric: one.score,
+                    "users": one.users,
+                    "seconds": round(one.seconds, 3),
+                }
                 for one in found.trials
             ],
         }
