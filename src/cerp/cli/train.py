@@ -97,6 +97,13 @@ def train(
     gamma: Annotated[
         float | None, typer.Option(help="First weight of the complementary-pruning penalty.")
     ] = None,
+    mix: Annotated[
+        bool,
+        typer.Option(
+            "--mix/--no-mix",
+            help="Add the graph filter to the trained vectors where validation likes it.",
+        ),
+    ] = False,
     loss: Annotated[
         str | None, typer.Option(help="What training minimises.  [default: bpr]")
     ] = None,
@@ -164,6 +171,7 @@ def train(
             "dim": dim,
             "buckets": buckets,
             "refit": refit,
+            "mix": mix,
             "loss": loss,
             "selection_metric": selection_metric,
             "epochs": epochs,
@@ -190,6 +198,9 @@ def train(
         print_json({"models": [one.to_json() for one in facts], "popularity": floor})
     else:
         _print_models(facts, floor, verbose=verbose)
+    for one in facts:
+        if (mixture := (one.search or {}).get("mixture")) is not None:
+            print_note("mixture", _told(mixture, one))
     for text in warnings:
         print_note("warning", text)
     if as_json:
@@ -205,6 +216,14 @@ def train(
     files = [model_file(one.budget) for one in facts if one.file_bytes is not None]
     if files:
         print_note("serve", f"cerp serve {quote(str(output / files[-1]))}")
+
+
+def _told(mixture: dict[str, Any], facts: ModelFacts) -> str:
+    """What validation says of vectors and filter together, and of each alone."""
+    figures = mixture[f"valid_{facts.selection_metric}"]
+    told = ", ".join(f"{name} {score:.4f}" for name, score in figures.items())
+    shipped = "vectors and filter" if mixture["is_shipped"] else "vectors alone"
+    return f"{facts.budget}: {facts.selection_metric} on validation: {told}; shipped: {shipped}"
 
 
 def _print_models(

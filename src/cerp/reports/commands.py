@@ -28,7 +28,7 @@ OPTION_OF_SETTING = {
     "seed": "--seed",
 }
 """The options of `cerp train` for settings that a preset leaves to the caller."""
-NOT_IN_PRESETS = {"method", "backbone", "budgets", "max_file_size", "store_seen"}
+NOT_IN_PRESETS = {"method", "backbone", "budgets", "max_file_size", "store_seen", "mix"}
 """Settings that the caller gives whatever the preset."""
 WITHOUT_BUDGET = ("full", "filter")
 """Methods that no budget limits."""
@@ -131,6 +131,8 @@ def _words(config: Config, data: str, output: str, options: dict[str, Any]) -> l
         words += ["--max-file-size", config.max_file_size]
     if not config.store_seen:
         words.append("--no-seen")
+    if config.mix:
+        words.append("--mix")
     words += [word for flag, value in options.items() for word in (flag, str(value))]
     return [*words, "-o", output]
 

@@ -22,7 +22,18 @@ Curve = list[dict[str, float]]
 
 _OF_ORIGIN = ("fingerprint", "version", "device")
 ANYWHERE = ("backbone", "dim")
-WITHIN_A_METHOD = ("ordering", "hashing", "buckets", "rewind", "value_precision", "refit", "seed")
+WITHIN_A_METHOD = (
+    "ordering", "hashing", "buckets", "rewind", "value_precision", "refit", "mix", "seed"
+)  # fmt: skip
+    "ordering",
+    "hashing",
+    "buckets",
+    "rewind",
+    "value_precision",
+    "refit",
+    "mix",
+    "seed",
+)
 """Settings that tell runs apart: among all, and among those of one method."""
 
 

@@ -169,6 +169,7 @@ class RunFolder:
             "best_epoch": trained.best_epoch,
             "best_valid": trained.best_valid,
             "seconds": trained.seconds,
+            "mixture": trained.mixture,
         }
         write_checkpoint(self.path / f"trained-{budget}.safetensors", trained.weights, facts)
 

@@ -26,11 +26,15 @@ from cerp.evaluation.id_leak import id_leak
 from cerp.evaluation.metrics import Metrics, cutoff_of
 from cerp.export.size_limit import SizeLimit, within
 from cerp.export.to_arrays import as_shipped, ship
+from cerp.graph.scorers import scorer_with
+from cerp.graph.search import FoundExponents, search_exponents
+from cerp.graph.term import FilterTerm
 from cerp.methods.base import Context, Method
 from cerp.models.recommender import Recommender
 from cerp.runs.facts import ModelFacts
 from cerp.runs.fitted_model import FittedModel
 from cerp.runs.folder import RunFolder
+from cerp.runs.mixing import mixture_facts, term_of_mixture
 from cerp.runs.products import Coded, Judged, Plan, Searched, Shipped, Trained
 from cerp.sizing.precision_plan import Candidate
 from cerp.training.checkpoint import read_checkpoint, write_checkpoint
@@ -158,7 +162,11 @@ class Pipeline:
         recommender = _recommender(self.method, context, trained.candidate.limit, found)
         recommender.load_state_dict(trained.weights)
         recommender.eval()
-        judged = self._judged(budget, recommender.scorer(), valid)
+        term, scorer = term_of_mixture(trained.mixture), recommender.scorer()
+        if term is not None:
+            judged = self._judged(budget, scorer_with(term, context.splits.train, scorer), None)
+        else:
+            judged = self._judged(budget, scorer, valid)
         model = FittedModel(
             recommender,
             context.splits,
@@ -167,6 +175,7 @@ class Pipeline:
             trained.candidate.encoding,
             trained.candidate.size,
             judged.per_user,
+            term,
         )
         return replace(model, facts=with_file(model.facts, self._shipped(budget, model)))
 
@@ -179,14 +188,20 @@ class Pipeline:
         tried = self._tried(budget, candidates, searched)
         best = max(tried, key=lambda one: one.valid.mean[self.config.selection_metric])
         recommender = best.recommender
+        mixture = self._mixture(recommender) if self.config.mix else None
+        term = term_of_mixture(mixture)
         if self.config.refit:
-            recommender = self._refitted(budget, best, searched)
+            recommender = self._refitted(budget, best, searched, term)
+        elif term is not None:
+            # The filter takes some bytes of the file, too.
+            recommender = self._as_filed(recommender, self.splits, best.candidate, term)
         trained = Trained(
             best.candidate,
             recommender.state_dict(),
             best.result.best_epoch,
             best.result.best_score,
             round(time.monotonic() - started, 2),
+            mixture,
         )
         if self.folder:
             self.folder.write_trained(budget, trained)
@@ -211,7 +226,29 @@ class Pipeline:
             tried.append(_Tried(candidate, filed, result, valid))
         return tried
 
-    def _refitted(self, budget: str, best: _Tried, searched: Searched) -> Recommender:
+    def _mixture(self, recommender: Recommender) -> dict[str, Any]:
+        """What the filter beside the vectors is worth, before they see validation in a refit."""
+        return mixture_facts(
+            self.splits,
+            recommender.scorer(),
+            self._exponents,
+            seed=self.config.seed,
+            quiet=self.options.quiet,
+        )
+
+    @cached_property
+    def _exponents(self) -> FoundExponents:
+        """Of the filter: they do not depend on the vectors, so that one search is enough."""
+        return search_exponents(
+            self.splits,
+            metric=self.config.selection_metric,
+            seed=self.config.seed,
+            quiet=self.options.quiet,
+        )
+
+    def _refitted(
+        self, budget: str, best: _Tried, searched: Searched, term: FilterTerm | None
+    ) -> Recommender:
         """The selected candidate, trained once more on more data for as many epochs."""
         recommender, _ = self._train(
             self.final_context,
@@ -220,7 +257,7 @@ class Pipeline:
             searched,
             best.result.best_epoch,
         )
-        return self._as_filed(recommender, self.final_context.splits, best.candidate)
+        return self._as_filed(recommender, self.final_context.splits, best.candidate, term)
 
     def _train(
         self,
@@ -256,12 +293,16 @@ class Pipeline:
         return recommender, result
 
     def _as_filed(
-        self, recommender: Recommender, splits: Splits, candidate: Candidate
+        self,
+        recommender: Recommender,
+        splits: Splits,
+        candidate: Candidate,
+        term: FilterTerm | None = None,
     ) -> Recommender:
         """The recommender with the values of its file, where the file rounds them."""
         if candidate.size == SizeLimit() and candidate.encoding.values == "fp32":
             return recommender
-        shipped = ship(recommender, splits, self.config.backbone)
+        shipped = replace(ship(recommender, splits, self.config.backbone), filter=term)
         return as_shipped(recommender, decode(within(shipped, candidate.encoding, candidate.size)))
 
     # Judge
@@ -331,6 +372,8 @@ def _facts(
     cost = embedding.cost()
     search = dict(found.facts)
     seconds = search.pop("seconds") + trained.seconds + judged.seconds
+    if trained.mixture is not None:
+        search["mixture"] = trained.mixture
     shape = {"buckets": None, "empty_entities": None, "empty_rows": None, **embedding.facts()}
     return ModelFacts(
         budget=budget,

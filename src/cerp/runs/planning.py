@@ -37,6 +37,9 @@ def make_plan(splits: Splits, config: Config, options: RunOptions) -> Plan:
             f"the teacher {config.teacher!r} has codes to be learned from it; train cerp with "
             "assignment=learned"
         )
+    if config.mix and not (method.has_vectors and config.store_seen):
+        missing = "the training graph in its file" if method.has_vectors else "vectors"
+        raise ConfigError(f"a mixture with the graph filter needs {missing}; leave out mix=True")
     if not method.has_vectors:
         candidate = filter_candidate(splits, config)
         return Plan(config, splits.fingerprint, {NONE: (candidate,)}, None)
