@@ -23,8 +23,6 @@ Curve = list[dict[str, float]]
 _OF_ORIGIN = ("fingerprint", "version", "device")
 ANYWHERE = ("backbone", "dim")
 WITHIN_A_METHOD = (
-    "ordering", "hashing", "buckets", "rewind", "value_precision", "refit", "mix", "seed"
-)  # fmt: skip
     "ordering",
     "hashing",
     "buckets",
