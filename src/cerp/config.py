@@ -203,8 +203,8 @@ class Config:
     refit: Refit | None = None
     """Train the selected model once more, for its selected number of epochs, on more data."""
     mix: bool = False
-    """Add the graph filter to the scores of the trained vectors, if validation puts the sum above
-    both of its parts."""
+    """Add the graph filter to the scores of the trained vectors, unless validation puts the sum
+    below one of its parts."""
     loss: str = "bpr"
     """What training minimises, by its name in `cerp.training.losses`."""
     selection_metric: str = "ndcg@10"

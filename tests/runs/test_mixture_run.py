@@ -17,9 +17,13 @@ from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError
 from cerp.evaluation.evaluate import evaluate
+from cerp.graph.filter import Exponents
+from cerp.graph.mixture import FoundMixture
+from cerp.graph.search import FoundExponents
 from cerp.runs import pipeline
 from cerp.runs.encodings import every_encoding
 from cerp.runs.fit import fit_all, load_run
+from cerp.runs.mixing import mixture_facts, term_of_mixture
 
 CONFIG = Config(
     backbone="lightgcn",
@@ -40,10 +44,9 @@ def splits() -> Splits:
 
 def always(*, helps: bool) -> Any:
     """The search of mixtures with its verdict replaced."""
-    real = pipeline.mixture_facts
 
     def facts(*given: Any, **named: Any) -> dict[str, Any]:
-        return {**real(*given, **named), "is_shipped": helps}
+        return {**mixture_facts(*given, **named), "is_shipped": helps}
 
     return facts
 
@@ -90,6 +93,32 @@ def test_a_mixture_below_one_of_its_parts_is_not_shipped(splits: Splits, monkeyp
     assert with_search.metrics == plain.metrics
     assert with_search.facts.search["mixture"]["is_shipped"] is False
     assert "mixture" not in (plain.facts.search or {})
+
+
+@pytest.mark.parametrize(
+    ("vectors", "filtered", "is_shipped"),
+    [(0.1, 0.2, True), (0.3, 0.2, True), (0.31, 0.2, False), (0.1, 0.31, False)],
+)
+def test_validation_decides(splits: Splits, monkeypatch, vectors, filtered, *, is_shipped: bool):
+    def search(*_: Any, **__: Any) -> FoundMixture:
+        return FoundMixture(
+            beta=2.0,
+            epsilon=0.1,
+            score=0.3,
+            vectors_score=vectors,
+            filter_score=filtered,
+            helps=False,
+            metric="ndcg@10",
+            trials=(),
+            seconds=1.0,
+        )
+
+    monkeypatch.setattr("cerp.runs.mixing.search_mixture", search)
+    exponents = FoundExponents(Exponents(1, 1, 1), filtered, "ndcg@10", (), 2.0)
+    facts = mixture_facts(splits, None, exponents, seed=0, quiet=True)
+    assert facts["is_shipped"] is is_shipped
+    assert facts["seconds"] == 3.0
+    assert (term_of_mixture(facts) is not None) == is_shipped
 
 
 def test_a_limit_of_the_file_holds_with_the_filter_in_it(splits: Splits, monkeypatch):

@@ -223,6 +223,8 @@ def _told(mixture: dict[str, Any], facts: ModelFacts) -> str:
     figures = mixture[f"valid_{facts.selection_metric}"]
     told = ", ".join(f"{name} {score:.4f}" for name, score in figures.items())
     shipped = "vectors and filter" if mixture["is_shipped"] else "vectors alone"
+    if not mixture["is_shipped"] and figures["filter"] > figures["vectors"]:
+        shipped += "; the filter alone is better: --method filter"
     return f"{facts.budget}: {facts.selection_metric} on validation: {told}; shipped: {shipped}"
 
 

@@ -31,7 +31,9 @@ def mixture_facts(
             "vectors": mixed.vectors_score,
             "filter": mixed.filter_score,
         },
-        "is_shipped": mixed.helps,
+        # It need not be clearly above the better part: what it replaces may be the other one.
+        "is_shipped": mixed.score >= max(mixed.vectors_score, mixed.filter_score),
+        "is_clearly_better": mixed.helps,
         "seconds": round(found.seconds + mixed.seconds, 2),
     }
 
