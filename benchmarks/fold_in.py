@@ -44,6 +44,7 @@ from cerp.runs.fit import fit_all
 from cerp.runtime import Runtime
 from cerp.runtime.folding import FoldIn
 from cerp.runtime.propagation import propagate
+from cerp.runtime.vectors import vectors_of
 
 FloatArray = npt.NDArray[np.floating[Any]]
 ToVector = Callable[[Int32Array], FloatArray]
@@ -96,6 +97,7 @@ def run(name: str, backbone: str) -> dict[str, Any]:
         train=TrainConfig(epochs=EPOCHS, evaluate_every=3, patience=2),
     )
     model = fit_all(known, config, RunOptions(quiet=True))[0]
+    assert model.recommender is not None
     embedding = model.recommender.embedding
     assert isinstance(embedding, FullEmbedding)
     table = embedding.weight.detach().numpy()
@@ -112,16 +114,17 @@ def run(name: str, backbone: str) -> dict[str, Any]:
         )
     )
     trained = evaluate(runtime, model.splits).mean["ndcg@10"]
+    vectors = vectors_of(runtime.model)
 
     def share(to_vector: ToVector, liked: Interactions) -> float:
-        scorer = VectorScorer(to_vector, runtime.vectors.items, liked)
+        scorer = VectorScorer(to_vector, vectors.items, liked)
         return round(evaluate(scorer, new).mean["ndcg@10"] / trained, 3)
 
     everyone = np.arange(known.num_users, dtype=np.int32)
     ways = {
-        "fold_in": FoldIn(runtime.vectors.users(everyone), runtime.vectors.items).vector,
-        "mean": lambda liked: runtime.vectors.items[liked].mean(axis=0),
-        "ridge": ridge(runtime.vectors.items),
+        "fold_in": FoldIn(vectors.users(everyone), vectors.items).vector,
+        "mean": lambda liked: vectors.items[liked].mean(axis=0),
+        "ridge": ridge(vectors.items),
     }
     if backbone == "lightgcn":
         ways["propagation"] = propagation(table, seen)

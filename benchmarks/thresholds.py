@@ -27,7 +27,8 @@ CONFIG = Config(dim=64, budgets=("90%", "95%", "97%"))
 
 def agreement(first: FittedModel, second: FittedModel) -> float:
     """Jaccard of the two masks."""
-    embeddings = [model.recommender.embedding for model in (first, second)]
+    made = (model.recommender for model in (first, second))
+    embeddings = [one.embedding for one in made if one is not None]
     masks = [entry.mask for entry in embeddings if isinstance(entry, CompositionalEmbedding)]
     assert masks[0] is not None
     assert masks[1] is not None

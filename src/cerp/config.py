@@ -202,6 +202,9 @@ class Config:
     """Retrain from the pruned weights, or from the initial ones under the mask (the paper)."""
     refit: Refit | None = None
     """Train the selected model once more, for its selected number of epochs, on more data."""
+    mix: bool = False
+    """Add the graph filter to the scores of the trained vectors, unless validation puts the sum
+    below one of its parts."""
     loss: str = "bpr"
     """What training minimises, by its name in `cerp.training.losses`."""
     selection_metric: str = "ndcg@10"

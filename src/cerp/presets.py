@@ -34,6 +34,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "rewind": ("rewind",),
     "refit": ("refit",),
     "seed": ("seed",),
+    "mix": ("mix",),
     "loss": ("loss",),
     "selection_metric": ("selection_metric",),
     "epochs": ("train.epochs",),

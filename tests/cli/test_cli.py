@@ -250,6 +250,7 @@ def test_a_run_folder_holds_a_file_for_every_product(trained):
         "plan.json",
         "order.safetensors",
         "searched.safetensors",
+        "judged-popularity.json",
         "metrics.json",
         "curves.jsonl",
         *(f"trained-{budget}.safetensors" for budget in ("95%", "300")),

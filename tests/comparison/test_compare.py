@@ -18,6 +18,7 @@ from cerp.comparison.worker import JobFolder
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError, TrainingError
+from cerp.methods import METHODS
 
 TINY = {"backbones": "mf", "budgets": "75%", "dim": 8, "epochs": 1, "device": "cpu"}
 
@@ -132,6 +133,7 @@ def other_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-method\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[cerp.methods]\nmine = my_method:Mine\n")
     monkeypatch.syspath_prepend(site)
+    monkeypatch.setattr(METHODS, "_parts", dict(METHODS._parts))  # what is imported is forgotten
     path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
     monkeypatch.setenv("PYTHONPATH", path)
 

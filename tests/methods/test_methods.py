@@ -72,7 +72,10 @@ class Case(NamedTuple):
     folder: Path
 
 
-@pytest.fixture(scope="module", params=product(METHODS.names(), BACKBONES), ids="-".join)
+WITH_VECTORS = [name for name in METHODS.names() if METHODS[name].has_vectors]
+
+
+@pytest.fixture(scope="module", params=product(WITH_VECTORS, BACKBONES), ids="-".join)
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
     """A run of each method on each backbone, finished."""
     folder = tmp_path_factory.mktemp("run")

@@ -20,7 +20,7 @@ from cerp.data.synthetic import synthetic
 from cerp.errors import CerpError, ConfigError, DataError
 from cerp.runs.fit import fit_all, load_run
 from cerp.runs.folder import RunFolder
-from cerp.runs.pipeline import make_plan
+from cerp.runs.planning import make_plan
 
 CONFIG = Config(
     backbone="mf",
@@ -180,8 +180,9 @@ def test_loading_a_run_computes_nothing_again(
     def refused(*_: object, **__: object) -> None:
         raise AssertionError("computed again")
 
-    for name in ("order", "precision_plan", "train", "evaluate", "make_plan"):
-        monkeypatch.setattr(f"cerp.runs.pipeline.{name}", refused)
+    for name in ("planning.order", "planning.precision_plan", "pipeline.train",
+                 "pipeline.evaluate", "fit.make_plan"):  # fmt: skip
+        monkeypatch.setattr(f"cerp.runs.{name}", refused)
     monkeypatch.setattr("cerp.methods.cerp.graph_codes", refused)
     [model] = load_run(run, splits())
     stored = json.loads((run / "metrics.json").read_text())["models"][0]

@@ -18,18 +18,24 @@ import numpy as np
 import pytest
 import uvicorn
 
+import cerp
 import cerp.server
-from cerp.artifact import Encoding, decode, encode
+from cerp.artifact import Encoding, FilterTerm, decode, encode
 from cerp.artifact.container import pack, unpack
 from cerp.artifact.model import ComposedEmbedding, Seen, ShippedModel, Table
 from cerp.assignment.index import Index
 from cerp.data.ids import Ids
 from cerp.data.splits import Splits
+from cerp.export.to_arrays import ship_filter
+from cerp.graph.arithmetic import natural_log
+from cerp.graph.filter import Exponents
 from cerp.runtime import Runtime
 from cerp.server.app import create_app
+from golden_filter import FILTER, MIXTURE
 from golden_model import GOLDEN_CODED
 from made_up_section import declare_prices, priced
 from plain_decoder import metadata_of
+from small_filters import small_filter, small_mixture
 from small_models import (
     BACKBONES,
     DIM,
@@ -62,6 +68,14 @@ RANK_USERS = """async ([decode, file]) => {
   const model = await decode(file);
   return JSON.stringify(model.search("users", "", Infinity).map(({ id }) =>
     model.recommend(id, { k: 20 }).map(({ id, score }) => [id, score])));
+}"""
+RANK_TASTE = """async ([decode, file, liked]) => {
+  const model = await decode(file);
+  return model.recommendFor(liked, { k: Infinity }).map(({ id, score }) => [id, score]);
+}"""
+LOGARITHMS = """async (values) => {
+  const { naturalLog } = await import("/filter.js");
+  return values.map(naturalLog);
 }"""
 RANK_EVERYONE = """async ([decode, file, excludeSeen, taste]) => {
   const model = await decode(file);
@@ -293,6 +307,89 @@ def test_a_real_graph_ranks_alike_for_every_user(blank: Page, shared_data):
     lists = runtime.recommend_many(range(splits.num_users), 20)
     found = blank.evaluate(RANK_USERS, [blank.evaluate_handle(f"() => {DECODE}"), as_base64(file)])
     assert json.loads(found) == [as_text(best) for best in lists]
+
+
+# The graph filter: every number is the same to the bit, those of someone new too.
+
+
+@pytest.mark.parametrize("q", [0, 0.03125, 0.6875, 1, 1.59375, 2])
+def test_a_filter_ranks_alike_for_every_user(ranks_alike, q: float):
+    model = small_filter()
+    exponents = Exponents(q=q, p=2 - q, r=q / 2)
+    ranks_alike(encode(replace(model, filter=FilterTerm(exponents)), Encoding()))
+
+
+@pytest.mark.parametrize("beta", [0.25, 4.7, 256.0])
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_a_mixture_ranks_alike_for_every_user(ranks_alike, backbone: str, beta: float):
+    ranks_alike(encode(small_mixture(backbone, beta), Encoding(values="int8")))
+
+
+@pytest.mark.parametrize("path", [FILTER, MIXTURE], ids=lambda path: path.stem)
+def test_the_golden_filters_rank_alike(blank: Page, path: Path):
+    runtime, file = cerp.load(path), as_base64(path.read_bytes())
+    found = blank.evaluate(RANK_USERS, [blank.evaluate_handle(f"() => {DECODE}"), file])
+    lists = runtime.recommend_many(runtime.users.values.tolist(), 20)
+    assert json.loads(found) == [as_text(best) for best in lists]
+
+
+def test_someone_new_gets_the_same_from_a_filter_to_the_bit(blank: Page):
+    file = encode(small_filter(), Encoding())
+    runtime = Runtime(decode(file))
+    liked = runtime.items.values[[3, 17, 30]].tolist()
+    found = blank.evaluate(
+        RANK_TASTE,
+        [blank.evaluate_handle(f"() => {DECODE}"), as_base64(file), list(map(str, liked))],
+    )
+    assert found == as_text(runtime.recommend_for(liked, NUM_ITEMS))
+
+
+def test_the_logarithm_is_the_same_to_the_bit(blank: Page):
+    rng = np.random.default_rng(3)
+    values = np.concatenate(
+        [2.0 ** rng.uniform(-60, 60, 2000), rng.uniform(0.5, 2, 2000), [1, 1e-12]]
+    )
+    found = blank.evaluate(LOGARITHMS, values.tolist())
+    assert found == natural_log(values).tolist()
+
+
+@pytest.mark.slow
+def test_a_filter_on_a_real_graph_ranks_alike_for_every_user(blank: Page, shared_data):
+    splits = Splits.load(shared_data("lastfm"))
+    term = FilterTerm(Exponents(0.6875, 0.875, 0.3125))
+    file = encode(ship_filter(term, splits, {}), Encoding())
+    lists = Runtime(decode(file)).recommend_many(splits.users.values.tolist(), 20)
+    found = blank.evaluate(RANK_USERS, [blank.evaluate_handle(f"() => {DECODE}"), as_base64(file)])
+    assert json.loads(found) == [as_text(best) for best in lists]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda meta: meta.pop("filter"),
+        lambda meta: meta.update(backbone="lightgcn"),
+        lambda meta: meta.update(backbone="filter+filter"),
+        lambda meta: meta["filter"].update(q=65),
+        lambda meta: meta["filter"].update(p=0.5),
+        lambda meta: meta["filter"].update(beta=-1),
+        lambda meta: meta["filter"].update(epsilon=0),
+        lambda meta: meta["filter"].pop("beta"),
+    ],
+)
+def test_a_forged_filter_is_refused_by_the_page(blank: Page, change: Callable[[Any], object]):
+    content = unpack(MIXTURE.read_bytes())
+    change(content.metadata)
+    file = pack(content.metadata, content.tensors)
+    with refused("not a usable model file"):
+        blank.evaluate(DECODE, as_base64(file))
+
+
+def test_the_page_shows_a_filter_and_recommends_by_it(page: Page):
+    with live(small_filter()) as server:
+        page.goto(server.url)
+        page.get_by_text("a graph, and no embedding table at all").wait_for()
+        assert "filter" in page.locator("#about").inner_text()
+        assert page.get_by_text("Full table").count() == 0
 
 
 RNG = np.random.default_rng(1)

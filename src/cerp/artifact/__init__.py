@@ -16,12 +16,15 @@ from cerp.artifact.sizes import embedding_bytes, section_bytes
 from cerp.artifact.usage import usage
 from cerp.assignment.index import Index
 from cerp.assignment.usage import Usage
+from cerp.graph.term import FilterTerm, Mixing
 
 __all__ = [
     "VALUES_CODECS",
     "ComposedEmbedding",
     "Encoding",
+    "FilterTerm",
     "Index",
+    "Mixing",
     "PropagatedTables",
     "Seen",
     "ShippedModel",

@@ -43,6 +43,8 @@ def _is_permutation(positions: Int32Array, count: int) -> bool:
 
 def _embedding_problem(model: ShippedModel, num_entities: int) -> str | None:
     embedding = model.embedding
+    if embedding is None:
+        return None
     if isinstance(embedding, PropagatedTables):
         if model.head != "dot":
             return f"propagated tables are scored by a dot product, not by a {model.head}"
@@ -91,6 +93,10 @@ def _table_problem(table: Table, num_entities: int) -> str | None:
 
 
 def _scoring_problem(model: ShippedModel) -> str | None:
+    if (model.embedding is None) != (model.head is None):
+        return "a head needs vectors, and vectors a head: one of them is missing"
+    if (found := _filter_problem(model)) is not None:
+        return found
     if not 0 <= model.layers <= MOST_LAYERS:
         return f"the model has {model.layers} layers; 1 to {MOST_LAYERS} are possible"
     if model.layers and isinstance(model.embedding, ComposedEmbedding) and model.seen is None:
@@ -99,8 +105,18 @@ def _scoring_problem(model: ShippedModel) -> str | None:
             "already"
         )
     if model.head == "tower":
-        return _tower_problem(model.weights, 2 * model.embedding.dim)
+        return _tower_problem(model.weights, 2 * model.dim)
     return "a model that scores by dot products has weights of a tower" if model.weights else None
+
+
+def _filter_problem(model: ShippedModel) -> str | None:
+    if model.filter is None:
+        return "there are neither vectors nor a filter" if model.embedding is None else None
+    if model.seen is None:
+        return "the filter needs its graph, the seen interactions"
+    if (model.filter.mixing is None) != (model.embedding is None):
+        return "the filter of a model with vectors has beta and epsilon, that of others has none"
+    return None
 
 
 def _tower_problem(weights: dict[str, FloatArray], inputs: int) -> str | None:

@@ -34,6 +34,17 @@ class Fields:
             )
         return value
 
+    def number(self, key: str, *, smallest: float, largest: float) -> float:
+        """A number from ``smallest`` to ``largest``."""
+        value: Any = self.values.get(key)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not smallest <= value <= largest:
+            raise MalformedFileError(
+                f"{self.path}.{key} must be a number from {smallest:g} to {largest:g}, "
+                f"got {_short(value)}"
+            )
+        return float(value)
+
     def choice(self, key: str, words: Sequence[_Word]) -> _Word:
         """One of a few words."""
         value = self.values.get(key)

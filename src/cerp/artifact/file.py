@@ -36,8 +36,8 @@ class Encoding:
     values: ValuesCodec = "fp32"
     """Of embedding tables; a tower's weights are half precision unless this is fp32."""
     seen: bool = True
-    """Keep the training interactions; propagation cannot do without, unless the tables are
-    propagated."""
+    """Keep the training interactions; the filter cannot do without, nor propagation unless the
+    tables are propagated."""
     ids: bool = True
     """Keep the original ids; without them, codes are the ids."""
     titles: bool = True
@@ -60,9 +60,12 @@ def encode(model: ShippedModel, encoding: Encoding, *, is_random: bool = False) 
     found = problem(model)
     if found is not None:
         raise ConfigError(f"the model cannot be written: {found}")
-    embedding, tensors = encode_embedding(model.embedding, encoding.values, is_random=is_random)
+    embedding: dict[str, Any] | None = None
+    tensors: Tensors = {}
+    if model.embedding is not None:
+        embedding, tensors = encode_embedding(model.embedding, encoding.values, is_random=is_random)
     metadata: dict[str, Any] = {
-        "backbone": scoring_word(model.head, model.layers),
+        "backbone": scoring_word(model.head, model.layers, is_filtered=model.filter is not None),
         "embedding": embedding,
         "facts": model.facts,
         "ids": {},
@@ -120,16 +123,20 @@ def decode(data: Buffer) -> ShippedModel:
         if part.field in fields
     }
     head, layers = read_scoring(fields)
-    embedding = fields.group("embedding")
+    embedding = fields.group("embedding") if "embedding" in fields else None
     model = ShippedModel(
         facts=fields.group("facts").values,
         users=decode_ids(fields.group("ids").group("users"), tensors.under("users"), num_users),
         items=decode_ids(fields.group("ids").group("items"), tensors.under("items"), num_items),
         head=head,
-        embedding=decode_embedding(embedding, tensors, num_users, num_items),
+        embedding=(
+            None
+            if embedding is None
+            else decode_embedding(embedding, tensors, num_users, num_items)
+        ),
         positions=positions,
         layers=layers,
-        precision=stored_precision(embedding),
+        precision=None if embedding is None else stored_precision(embedding),
         weights=_decode_weights(tensors.under("backbone")),
         **parts,
     )

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from cerp.assignment.index import Combine, Index
 from cerp.choices import Head, ValuePrecision
 from cerp.data.ids import Ids, Int32Array, Int64Array
+from cerp.graph.term import FilterTerm
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -95,9 +96,11 @@ class ShippedModel:
     metrics, library version."""
     users: Ids
     items: Ids
-    head: Head
-    """How the vectors of a user and an item become a score: their dot product, or a tower."""
-    embedding: ComposedEmbedding | PropagatedTables
+    head: Head | None
+    """How the vectors of a user and an item become a score: their dot product, or a tower; None
+    without vectors."""
+    embedding: ComposedEmbedding | PropagatedTables | None
+    """None: the filter alone ranks."""
     positions: Int32Array | None = None
     """Of every entity; None: positions are codes."""
     layers: int = 0
@@ -106,8 +109,16 @@ class ShippedModel:
     """The tower's: ``first.weight``, ``first.bias``, ``rest.0.weight``, ... as in the state_dict
     of the MLP."""
     seen: Seen | None = None
-    """Must be there for propagation, unless the tables are propagated already."""
+    """Must be there for the filter, and for propagation unless the tables are propagated already:
+    one copy for both."""
+    filter: FilterTerm | None = None
+    """What the graph filter adds to a score; None: nothing."""
     precision: ValuePrecision | None = None
     """Of the embedding's values in the file that the model was read from."""
     titles: list[str] | None = None
     """What to call items on a page, by code."""
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector; 0 without vectors."""
+        return 0 if self.embedding is None else self.embedding.dim

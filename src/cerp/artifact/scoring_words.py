@@ -2,7 +2,9 @@
 
 The file says how to score, not which backbone was trained: any backbone whose
 scores are one of these ways can be written, read and served. The words are
-those of the first backbones that had them.
+those of the first backbones that had them; ``+filter`` says that the graph filter
+is added, and ``filter`` that there is nothing else. It is in the word, so that a reader
+that knows no filter refuses the file instead of ranking by half of it.
 """
 
 from __future__ import annotations
@@ -16,21 +18,28 @@ from cerp.errors import ConfigError, MalformedFileError
 
 
 class _Way(NamedTuple):
-    head: Head
+    head: Head | None
     propagates: bool
+    is_filtered: bool = False
 
 
-WAYS = {
+VECTOR_WAYS = {
     "mf": _Way("dot", propagates=False),
     "mlp": _Way("tower", propagates=False),
     "lightgcn": _Way("dot", propagates=True),
 }
+FILTER = "filter"
+WAYS = {
+    **VECTOR_WAYS,
+    FILTER: _Way(None, propagates=False, is_filtered=True),
+    **{f"{word}+{FILTER}": way._replace(is_filtered=True) for word, way in VECTOR_WAYS.items()},
+}
 """By the word under ``backbone`` in the metadata."""
 
 
-def scoring_word(head: Head, layers: int) -> str:
+def scoring_word(head: Head | None, layers: int, *, is_filtered: bool = False) -> str:
     """The word for a way to score: a head, and layers of propagation before it (0: none)."""
-    wanted = _Way(head, propagates=layers > 0)
+    wanted = _Way(head, propagates=layers > 0, is_filtered=is_filtered)
     for word, way in WAYS.items():
         if way == wanted:
             return word
@@ -40,20 +49,25 @@ def scoring_word(head: Head, layers: int) -> str:
     )
 
 
-def read_scoring(fields: Fields) -> tuple[Head, int]:
+def read_scoring(fields: Fields) -> tuple[Head | None, int]:
     """Head and layers as the metadata have them."""
     word = fields.choice("backbone", tuple(WAYS))
-    head, propagates = WAYS[word]
+    head, propagates, is_filtered = WAYS[word]
     layers = fields.whole("layers")
     if (layers > 0) != propagates:
         raise MalformedFileError(
             f"the way to score {word!r} goes with {'1 or more' if propagates else '0'} layers of "
             f"propagation, got {layers}"
         )
+    if is_filtered != ("filter" in fields):
+        there = "is there" if "filter" in fields else "is missing"
+        raise MalformedFileError(f"the way to score is {word!r}, and the filter {there}")
     return head, layers
 
 
 def backbone_name(model: ShippedModel) -> str:
     """The backbone that a model was trained with: the word, unless its facts know better."""
     found = model.facts.get("backbone")
-    return found if isinstance(found, str) else scoring_word(model.head, model.layers)
+    if isinstance(found, str):
+        return found
+    return scoring_word(model.head, model.layers, is_filtered=model.filter is not None)

@@ -18,6 +18,9 @@ from cerp.artifact.model import Seen, ShippedModel
 from cerp.artifact.names import decode_strings, encode_strings
 from cerp.artifact.tensors import TensorReader, Tensors
 from cerp.data.ids import Int32Array
+from cerp.graph.arithmetic import LARGEST_EXPONENT, UNIT
+from cerp.graph.filter import Exponents
+from cerp.graph.term import LARGEST_BETA, SMALLEST_EPSILON, FilterTerm, Mixing
 from cerp.naming import prefixed
 
 
@@ -41,7 +44,7 @@ SECTIONS = (
     # (docs/format.md says why).
     Section("order", ("order",), is_embedding=True),
     Section("backbone", ("backbone.*",)),
-    # The same interactions: a graph where vectors are propagated over it, else what users know.
+    # The same interactions: a graph where scores come from it, else what users know.
     Section("graph", ("seen.*",)),
     Section("seen", ("seen.*",)),
     Section("ids", ("users.ids*", "items.ids*")),
@@ -96,8 +99,31 @@ def _decode_titles(fields: Fields, tensors: TensorReader, around: Surroundings) 
     return decode_strings(tensors, "titles", fields.whole("bytes"), around.num_items)
 
 
+def _encode_filter(model: ShippedModel) -> tuple[dict[str, Any], Tensors]:
+    assert model.filter is not None
+    exponents, mixing = model.filter.exponents, model.filter.mixing
+    entry: dict[str, Any] = {name: int(getattr(exponents, name) / UNIT) for name in EXPONENT_NAMES}
+    if mixing is not None:
+        entry |= {"beta": mixing.beta, "epsilon": mixing.epsilon}
+    return entry, {}
+
+
+def _decode_filter(fields: Fields, tensors: TensorReader, around: Surroundings) -> FilterTerm:
+    most = int(LARGEST_EXPONENT / UNIT)
+    exponents = Exponents(*(fields.whole(name, largest=most) * UNIT for name in EXPONENT_NAMES))
+    if "beta" not in fields:
+        return FilterTerm(exponents)
+    beta = fields.number("beta", smallest=0, largest=LARGEST_BETA)
+    epsilon = fields.number("epsilon", smallest=SMALLEST_EPSILON, largest=1)
+    return FilterTerm(exponents, Mixing(beta, epsilon))
+
+
+EXPONENT_NAMES = ("q", "p", "r")
+"""Of the filter, in the order of `Exponents`; stored as multiples of 1/32."""
+
 OPTIONAL_PARTS = (
     OptionalPart("seen", _encode_seen, _decode_seen),
+    OptionalPart("filter", _encode_filter, _decode_filter),
     OptionalPart("titles", _encode_titles, _decode_titles),
 )
 """In the order in which they are read."""

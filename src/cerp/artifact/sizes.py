@@ -13,8 +13,10 @@ def section_bytes(data: Buffer) -> dict[str, int]:
     """Bytes of each section that a file has; their sum is the size of the file."""
     content = unpack(data)
     is_propagated = any(name.startswith("propagated.") for name in content.tensors)
-    # Propagation cannot do without its graph; else interactions are what not to recommend again.
-    needs_graph = bool(content.metadata.get("layers")) and not is_propagated
+    # Propagation and filter cannot do without the graph; else interactions are what not to
+    # recommend again.
+    propagates = bool(content.metadata.get("layers")) and not is_propagated
+    needs_graph = propagates or content.metadata.get("filter") is not None
     found = Counter(header=content.header_bytes)
     for tensor, values in content.tensors.items():
         name = section_of(tensor)

@@ -5,10 +5,23 @@ from __future__ import annotations
 from cerp.artifact.model import PropagatedTables, ShippedModel
 from cerp.assignment.usage import Usage, count_usage, rows_of_entities
 
+NOTHING_STORED = Usage(
+    stored_values=0,
+    sparsity=1.0,
+    average_dimension=0.0,
+    overlap=None,
+    empty_entities=0,
+    dead_rows=0,
+    empty_rows=0,
+)
+"""Of a model without vectors."""
+
 
 def usage(model: ShippedModel) -> Usage:
     """Count the stored values of a model; memory is that of some thousand vectors."""
     embedding = model.embedding
+    if embedding is None:
+        return NOTHING_STORED
     if isinstance(embedding, PropagatedTables):
         return _usage_of_propagated(embedding)
     num_entities = len(model.users) + len(model.items)

@@ -104,7 +104,7 @@ def _scorers(name: str, splits: Splits, on: Part, seed: int) -> dict[str, evalua
     models = load_run(name, splits)
     for model in models:
         evaluation.refuse_learned(name, model.splits.fingerprint, splits, on)
-    return {f"{name} {model.budget}": model.recommender.scorer() for model in models}
+    return {f"{name} {model.budget}": model.scorer() for model in models}
 
 
 def _runtime(name: str, splits: Splits, on: Part) -> Runtime:

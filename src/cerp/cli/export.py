@@ -96,7 +96,8 @@ def export(
         print_json(_as_json(tried, best, output, model.config.selection_metric))
         return
     _print(tried, best, model.config.selection_metric)
-    print_note("saved", f"{output} ({len(best.data):,} bytes, {best.values}, {best.graph})")
+    precision = best.values or "no values"
+    print_note("saved", f"{output} ({len(best.data):,} bytes, {precision}, {best.graph})")
 
 
 def _chosen_model(models: list[FittedModel], budget: str | None) -> FittedModel:
@@ -134,7 +135,7 @@ def _print(tried: list[Written], best: Written, metric: str) -> None:
         ("values", "graph", "embedding bytes", "file bytes", f"valid {metric}", ""),
         [
             (
-                entry.values,
+                entry.values or "-",
                 entry.graph,
                 "-" if entry.data is None else embedding_bytes(section_bytes(entry.data)),
                 "does not fit" if entry.data is None else len(entry.data),

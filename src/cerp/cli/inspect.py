@@ -37,7 +37,7 @@ def inspect(
     """Account for every byte of a model file.
 
     The sections add up to the size of the file. Beside them stands the full
-    table: a vector in 32-bit floats for every user and item.
+    table, where there are vectors: one in 32-bit floats for every user and item.
 
     \b
     Examples:
@@ -53,9 +53,11 @@ def inspect(
     rows = [(name, size, f"{size / total:.1%}") for name, size in found["sections"].items()]
     print_table(("section", "bytes", "share"), [*rows, ("total", total, "100.0%")])
     typer.echo()
-    print_table(("compared", "bytes", "of the full table"), _comparison(found))
-    typer.echo()
-    print_table(("figure", "value"), _figures(found) + (_table_use(found) if verbose else []))
+    shows_use = verbose and found["dimension"] > 0
+    if found["dimension"]:
+        print_table(("compared", "bytes", "of the full table"), _comparison(found))
+        typer.echo()
+    print_table(("figure", "value"), _figures(found) + (_table_use(found) if shows_use else []))
     facts = [f"{key} {value}" for key, value in _told(found["facts"], verbose=verbose).items()]
     print_note("facts", ", ".join(facts) or "none")
 
@@ -68,14 +70,15 @@ def _account(path: Path) -> dict[str, Any]:
         "total_bytes": sum(sections.values()),
         "sections": sections,
         "embedding_bytes": artifact.embedding_bytes(sections),
-        "full_table_bytes": num_entities * model.embedding.dim * 4,
+        "full_table_bytes": num_entities * model.dim * 4,
         "backbone": artifact.backbone_name(model),
         "users": len(model.users),
         "items": len(model.items),
-        "dimension": model.embedding.dim,
+        "dimension": model.dim,
         "precision": model.precision,
         "assignment": _assignment(model),
         "codebooks": _codebooks(model),
+        "filter": None if model.filter is None else _term(model.filter),
         **asdict(artifact.usage(model)),
         "facts": model.facts,
     }
@@ -103,6 +106,11 @@ def _rows_of_codebooks(found: dict[str, Any]) -> list[tuple[object, ...]]:
     return [("codebooks", found["codebooks"]), ("rows chosen by", WORDS[found["assignment"]])]
 
 
+def _term(term: artifact.FilterTerm) -> dict[str, float]:
+    """Exponents, and in a mixture how much the filter counts."""
+    return asdict(term.exponents) | ({} if term.mixing is None else asdict(term.mixing))
+
+
 def _told(facts: dict[str, Any], *, verbose: bool) -> dict[str, Any]:
     """What fits a line; --json has the others, such as all the metrics."""
     short = {key: fact for key, fact in facts.items() if not isinstance(fact, dict | list)}
@@ -120,15 +128,18 @@ def _comparison(found: dict[str, Any]) -> list[tuple[object, ...]]:
 
 
 def _figures(found: dict[str, Any]) -> list[tuple[object, ...]]:
+    counts = [(name, found[name]) for name in ("backbone", "users", "items")]
+    terms = [(f"filter {name}", value) for name, value in (found["filter"] or {}).items()]
+    if not found["dimension"]:
+        return [*counts, *terms]
     return [
-        ("backbone", found["backbone"]),
-        ("users", found["users"]),
-        ("items", found["items"]),
+        *counts,
         ("numbers in a vector", found["dimension"]),
         ("stored values", found["stored_values"]),
         ("precision of values", found["precision"] or "mixed"),
         *_rows_of_codebooks(found),
         ("users and items without values", found["empty_entities"]),
+        *terms,
     ]
 
 

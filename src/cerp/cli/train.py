@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -62,7 +62,10 @@ def train(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(help=f"{', '.join(METHODS)}; full is no compression.  [default: cerp]"),
+        typer.Option(
+            help=f"{', '.join(METHODS)}; full is no compression, filter needs no training and no "
+            "budget.  [default: cerp]"
+        ),
     ] = None,
     preset_name: Annotated[
         Literal["default", "paper"],
@@ -104,6 +107,13 @@ def train(
     gamma: Annotated[
         float | None, typer.Option(help="First weight of the complementary-pruning penalty.")
     ] = None,
+    mix: Annotated[
+        bool,
+        typer.Option(
+            "--mix/--no-mix",
+            help="Add the graph filter to the trained vectors where validation likes it.",
+        ),
+    ] = False,
     loss: Annotated[
         str | None, typer.Option(help="What training minimises.  [default: bpr]")
     ] = None,
@@ -134,6 +144,7 @@ def train(
       cerp train ratings.csv --budget 99% -o run
       cerp train ratings.csv --max-file-size 2MB -o run
       cerp train ratings.csv --budget 99% --assignment learned --codebooks 4 -o run
+      cerp train ratings.csv --method filter -o run
       cerp train gowalla --budget 90% --budget 99% --backbone mlp --device cuda -o run
       cerp train my-split --budget 50000 --refit train+valid -o run --resume
       torchrun --nproc-per-node 2 -m cerp.cli train synthetic -o run
@@ -142,7 +153,8 @@ def train(
         from cerp.comparison.tuned import read_tuned
         from cerp.comparison.variants import config_of
         from cerp.runs.fit import fit_all
-        from cerp.runs.folder import model_file
+        from cerp.runs.floor import below_floor, popularity_floor
+        from cerp.runs.folder import RunFolder, model_file
         from cerp.training.distributed import process_group, rank
         from cerp.training.malloc import freed_memory_kept
     question_small_counts(budget or [])
@@ -173,6 +185,7 @@ def train(
             "dim": dim,
             "buckets": buckets,
             "refit": refit,
+            "mix": mix,
             "loss": loss,
             "selection_metric": selection_metric,
             "epochs": epochs,
@@ -193,10 +206,19 @@ def train(
         if rank() > 0:
             return
     facts = [model.facts for model in models]
+    floor = popularity_floor(models, None if output is None else RunFolder(output))
+    warnings = [text for model in models if (text := below_floor(model, floor))]
     if as_json:
-        print_json({"models": [one.to_json() for one in facts]})
+        print_json({"models": [one.to_json() for one in facts], "popularity": floor})
+    else:
+        _print_models(facts, floor, verbose=verbose)
+    for one in facts:
+        if (mixture := (one.search or {}).get("mixture")) is not None:
+            print_note("mixture", _told(mixture, one))
+    for text in warnings:
+        print_note("warning", text)
+    if as_json:
         return
-    _print_models(facts, verbose=verbose)
     print_conventions(whole=conventions)
     for one in facts:
         if one.why_no_file:
@@ -210,15 +232,27 @@ def train(
         print_note("serve", f"cerp serve {quote(str(output / files[-1]))}")
 
 
-def _print_models(models: list[ModelFacts], *, verbose: bool) -> None:
-    """What a model takes and how good it is; with ``verbose``, how its values lie."""
+def _told(mixture: dict[str, Any], facts: ModelFacts) -> str:
+    """What validation says of vectors and filter together, and of each alone."""
+    figures = mixture[f"valid_{facts.selection_metric}"]
+    told = ", ".join(f"{name} {score:.4f}" for name, score in figures.items())
+    shipped = "vectors and filter" if mixture["is_shipped"] else "vectors alone"
+    if not mixture["is_shipped"] and figures["filter"] > figures["vectors"]:
+        shipped += "; the filter alone is better: --method filter"
+    return f"{facts.budget}: {facts.selection_metric} on validation: {told}; shipped: {shipped}"
+
+
+def _print_models(
+    models: list[ModelFacts], floor: dict[str, dict[str, Any]], *, verbose: bool
+) -> None:
+    """What a model takes and how good it is, beside popularity; ``verbose``: how values lie."""
     judged = [part for part in ("valid", "test") if part in models[0].metrics]
     metrics = dict.fromkeys((models[0].selection_metric, "ndcg@10", "recall@10"))
     shown = [(part, metric) for part in judged for metric in metrics]
     columns: dict[str, Callable[[ModelFacts], object]] = {
         "budget": lambda one: one.budget,
         "values": lambda one: one.nnz,
-        "stored as": lambda one: one.values,
+        "stored as": lambda one: one.values or "-",
         "file bytes": lambda one: "-" if one.file_bytes is None else one.file_bytes,
     }
     if verbose:
@@ -239,4 +273,6 @@ def _print_models(models: list[ModelFacts], *, verbose: bool) -> None:
         )
         for one in models
     ]
+    figures = [floor[part][metric] for part, metric in shown]
+    rows.append(("popularity", *["-"] * (len(columns) - 1), *figures, "-"))
     print_table((*columns, *(f"{part} {metric}" for part, metric in shown), "seconds"), rows)

@@ -34,6 +34,7 @@ OPTIONS = {
 SWITCHES = {
     ("exclude_seen", False): "--include-seen",
     ("header", True): "--header",
+    ("mix", True): "--mix",
     ("header", False): "--no-header",
     ("ids", "string"): "--string-ids",
     ("resume", True): "--resume",

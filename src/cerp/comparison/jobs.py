@@ -8,14 +8,14 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from cerp.budget import Budget
-from cerp.comparison.variants import POPULARITY, config_of, variant
+from cerp.comparison.variants import POPULARITY, config_of, has_vectors, variant
 from cerp.config import Config
 from cerp.errors import ConfigError
 from cerp.sizing.precision_plan import FULL
 
 
 class Cell(NamedTuple):
-    """One entry of the grid. Popularity has neither backbone nor budget."""
+    """One entry of the grid. What has no vectors has neither backbone nor budget."""
 
     method: str
     backbone: str | None
@@ -62,9 +62,9 @@ class Job:
     @cached_property
     def config(self) -> Config | None:
         """The configuration, whatever the budgets; None where nothing is trained."""
-        if self.backbone is None:
-            return None
         name = self.variant or self.method
+        if name == POPULARITY:
+            return None
         return config_of(name, self.backbone, *self.settings, {"seed": self.seed})
 
     def to_dict(self) -> dict[str, Any]:
@@ -96,10 +96,16 @@ def plan(
     for budget in budgets:
         Budget.parse(budget)
     jobs = [Job(POPULARITY, None, 0, (None,))] if POPULARITY in methods else []
+    # Nothing random is in them either: once is enough.
+    jobs += [
+        Job(name, None, 0, (None,), (settings,) if settings else ())
+        for name in methods
+        if name != POPULARITY and not has_vectors(name)
+    ]
     for seed in range(seeds):
         for backbone in dict.fromkeys(backbones):
             for name in methods:
-                if name == POPULARITY:
+                if name == POPULARITY or not has_vectors(name):
                     continue
                 found = (tuned or {}).get((name, backbone))
                 over = tuple(entries for entries in (found, settings) if entries)

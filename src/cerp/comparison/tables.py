@@ -41,8 +41,8 @@ HOW_TO_READ = (
     "Figures are means over seeds ± the standard deviation (n - 1); bold: the best that keeps the "
     "budget. Embedding bytes are those of the vectors in the model file, file bytes all of it. "
     f"'Against best other' compares {NAMES[0]} with the best other method that "
-    "keeps the budget (popularity keeps every one): paired bootstrap over test users (95%), each "
-    "user's mean over seeds. "
+    "keeps the budget (popularity and the filter keep every one): paired bootstrap over test users "
+    "(95%), each user's mean over seeds. "
     "It speaks of users, not of seeds: that is what the deviation is for."
 )
 HOW_TO_READ_COUNTS = (
@@ -75,6 +75,8 @@ def comparison_page(results: Results, *, verbose: bool = True) -> TablePage:
         for backbone in _distinct(result.backbone for result in results.all)
         for budget in _budgets(results, backbone, is_in_bytes=is_in_bytes)
     ]
+    if not sections and results.all:
+        sections = [_section(results, None, None)]
     if not verbose:
         sections = [_ordinary(section) for section in sections]
     notes = _notes(results.all, verbose=verbose)
@@ -87,7 +89,7 @@ def _ordinary(section: TableSection) -> TableSection:
     return replace(section, header=ORDINARY, rows=[row[:kept] for row in section.rows])
 
 
-def _section(results: Results, backbone: str, budget: str) -> TableSection:
+def _section(results: Results, backbone: str | None, budget: str | None) -> TableSection:
     entries: list[_Entry] = []
     refused: dict[str, str] = {}
     for method in _distinct(result.method for result in results.all):
@@ -103,19 +105,22 @@ def _section(results: Results, backbone: str, budget: str) -> TableSection:
         }
         if found := [result for result in own if result.error is None]:
             judged = over_seeds([results.user_values(result.cell) for result in found])
-            # What needs no embedding keeps every budget.
+            # What has no vectors keeps every budget.
             keeps_budget = found[0].budget in (budget, None)
             entries.append(_Entry(found, judged, keeps_budget))
             if (reason := found[0].why_no_file) is not None:
                 refused[f"{method} has no file"] = reason
     entries.sort(key=lambda entry: -entry.score)
-    kind = "equal bytes" if is_size(budget) else "equal values"
+    title = "without vectors"
+    if budget is not None:
+        kind = "equal bytes" if is_size(budget) else "equal values"
+        title = f"{backbone}, {budget} ({kind})"
     best: frozenset[Place] = frozenset()
     for metric in METRICS:
         scores = [entry.mean(metric) if entry.keeps_budget else None for entry in entries]
         best |= best_in(HEADER.index(metric_name(metric)), scores)
     return TableSection(
-        f"{backbone}, {budget} ({kind})",
+        title,
         HEADER,
         [_row(entry, entries) for entry in entries],
         [f"{what}: {why}" for what, why in refused.items()],

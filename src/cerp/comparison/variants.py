@@ -105,9 +105,18 @@ def _unlike_each_other() -> list[str]:
     return list(first.values())
 
 
-def config_of(name: str, backbone: str, *settings: Mapping[str, Any]) -> Config:
-    """The default preset with the variant's own settings, and then those given, later ones last."""
+def has_vectors(name: str) -> bool:
+    """Whether a trained variant has vectors, and so a backbone and a budget."""
+    return METHODS[variant(name).method].has_vectors
+
+
+def config_of(name: str, backbone: str | None, *settings: Mapping[str, Any]) -> Config:
+    """The default preset with the variant's own settings, and then those given, later ones last.
+
+    Without a backbone it is that of the preset, which a method without vectors does not look at.
+    """
     found = variant(name)
+    backbone = Config.backbone if backbone is None else backbone
     if backbone not in backbones.names():
         known = ", ".join(backbones.names())
         raise ConfigError(f"unknown backbone {backbone!r}; there are: {known}")

@@ -35,6 +35,7 @@ from cerp.evaluation.evaluate import evaluate
 from cerp.evaluation.metrics import Metrics
 from cerp.runs.fit import fit_all
 from cerp.runs.fitted_model import FittedModel
+from cerp.sizing.precision_plan import NONE
 from cerp.training.malloc import freed_memory_kept
 from cerp.training.stages import score_memory
 
@@ -110,7 +111,6 @@ def work(job: Job, splits: Splits, folder: JobFolder, device: str) -> Iterator[R
         yield _popularity(job, splits, folder)
         return
     for budget in job.budgets:
-        assert budget is not None
         yield _run(job, job.config, budget, splits, folder, device)
 
 
@@ -132,11 +132,12 @@ def _popularity(job: Job, splits: Splits, folder: JobFolder) -> Result:
 
 
 def _run(
-    job: Job, config: Config, budget: str, splits: Splits, folder: JobFolder, device: str
+    job: Job, config: Config, budget: str | None, splits: Splits, folder: JobFolder, device: str
 ) -> Result:
     """Train and judge one cell."""
-    config = replace(config, budgets=(budget,))
-    place = folder.run(budget)
+    if budget is not None:
+        config = replace(config, budgets=(budget,))
+    place = folder.run(budget or NONE)
     try:
         [model] = fit_all(splits, config, RunOptions(device=device, folder=place, resume=True))
     except ConfigError as error:
@@ -150,14 +151,12 @@ def _run(
 
 def _judged(model: FittedModel) -> Metrics:
     """Per-user values on test; a model that was read from a finished run is judged again."""
-    memory = score_memory(model.recommender.device)
-    return model.judged.get("test") or evaluate(
-        model.recommender.scorer(), model.splits, memory=memory
-    )
+    memory = score_memory(model.device)
+    return model.judged.get("test") or evaluate(model.scorer(), model.splits, memory=memory)
 
 
 def _trained(
-    job: Job, budget: str, config: Config, splits: Splits, device: str, **figures: Any
+    job: Job, budget: str | None, config: Config, splits: Splits, device: str, **figures: Any
 ) -> Result:
     return Result(
         job.method,

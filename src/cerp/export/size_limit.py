@@ -55,6 +55,11 @@ def within(model: ShippedModel, encoding: Encoding, limit: SizeLimit) -> bytes:
 def _without_smallest(model: ShippedModel, count: int) -> ShippedModel:
     """The model without ``count`` of its stored values, the smallest ones."""
     embedding = model.embedding
+    if embedding is None:
+        raise ConfigError(
+            "the model does not fit into the limit, and nothing of it can be left out: a filter "
+            "is its graph; allow more bytes, or leave out titles or ids"
+        )
     if isinstance(embedding, PropagatedTables) or all(t.mask is None for t in embedding.tables):
         raise ConfigError(
             "the model does not fit into the limit, and nothing of it can be left out: its tables "

@@ -30,6 +30,7 @@ from cerp.config import Config
 from cerp.data.ids import Id, Int32Array
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
+from cerp.graph.term import FilterTerm
 from cerp.models.backbones import Backbone, TorchScorer
 from cerp.models.backbones.base import DotScorer
 from cerp.models.embeddings.base import Embedding
@@ -99,8 +100,38 @@ def ship(
         final_vectors(recommender) if graph == "tables" else composed(embedding),
         None if positions is None else positions.cpu().numpy(),
         dict(facts or {}),
-        [titles.get(item, str(item)) for item in splits.items.values.tolist()] if titles else None,
+        _titles(splits, titles),
     )
+
+
+def ship_filter(
+    term: FilterTerm,
+    splits: Splits,
+    facts: Mapping[str, Any],
+    titles: Mapping[Id, str] | None = None,
+) -> ShippedModel:
+    """A filter without vectors as plain arrays: the training graph, and its exponents."""
+    return ShippedModel(
+        facts=dict(facts),
+        users=splits.users,
+        items=splits.items,
+        head=None,
+        embedding=None,
+        seen=_edges(splits),
+        filter=term,
+        titles=_titles(splits, titles),
+    )
+
+
+def _edges(splits: Splits) -> Seen:
+    return Seen(splits.train.user_offsets.astype(np.int64), splits.train.item)
+
+
+def _titles(splits: Splits, titles: Mapping[Id, str] | None) -> list[str] | None:
+    """Of all items; one without a title is called by its id."""
+    if not titles:
+        return None
+    return [titles.get(item, str(item)) for item in splits.items.values.tolist()]
 
 
 def assembled(
@@ -132,7 +163,7 @@ def assembled(
             key: tensor.detach().cpu().float().numpy()
             for key, tensor in backbone.state_dict().items()
         },
-        seen=Seen(splits.train.user_offsets.astype(np.int64), splits.train.item),
+        seen=_edges(splits),
         titles=titles,
     )
 
@@ -151,6 +182,7 @@ def scorer_of(recommender: Recommender, model: ShippedModel) -> TorchScorer:
     """A scorer of the model as its file has it, on the recommender's device."""
     if isinstance(model.embedding, ComposedEmbedding):
         return as_shipped(recommender, model).scorer()
+    assert model.embedding is not None, "files of vectors have them"
     users, items = (
         torch.from_numpy(np.array(side)).to(recommender.device)
         for side in (model.embedding.users, model.embedding.items)
@@ -165,17 +197,21 @@ def file_facts(
     limit: int,
     metrics: Mapping[str, Mapping[str, Any]],
     assignment: Assignment | None = None,
+    *,
+    has_vectors: bool = True,
 ) -> dict[str, Any]:
     """What a file says of its model: settings and figures.
 
     Learned codes need no hash and no order of ids, so these are not told of them.
     """
-    rows = {"hash": config.hashing, "ordering": config.ordering}
+    rows: dict[str, str] = {"hash": config.hashing, "ordering": config.ordering}
+    if assignment == "learned":
+        rows = {"assignment": assignment}
     return {
         "method": config.method,
         "budget": budget,
         "limit": limit,
-        **({"assignment": assignment} if assignment == "learned" else rows),
+        **(rows if has_vectors else {}),
         "seed": config.seed,
         "fingerprint": splits.fingerprint,
         "library": __version__,

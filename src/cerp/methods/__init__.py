@@ -22,6 +22,7 @@ METHODS: Registry[type[Method]] = Registry(
         "cerp": "cerp.methods.cerp:Cerp",
         "dhe": "cerp.methods.dhe:Dhe",
         "esapn": "cerp.methods.esapn.method:Esapn",
+        "filter": "cerp.methods.filter:Filter",
         "full": "cerp.methods.full:Full",
         "hash": "cerp.methods.hashed:Hash",
         "magnitude": "cerp.methods.magnitude:Magnitude",

@@ -116,6 +116,9 @@ class Search(NamedTuple):
 class Method(ABC):
     """One way to keep an embedding within a budget."""
 
+    has_vectors: bool = True
+    """Whether there is an embedding to train; one without is ready after its search."""
+
     is_ordered: bool = False
     """Whether vectors depend on the order of ids, so that `Config.ordering` matters."""
 

@@ -16,7 +16,7 @@ def accuracy(found: Findings) -> Parts:
     """Accuracy on the test part over stored values and over bytes of the file."""
     by_values = _budget_series(found, lambda model: model.facts.paper_count)
     by_bytes = _budget_series(found, lambda model: model.facts.file_bytes)
-    if not by_values:
+    if not by_values and not by_bytes:
         return [remark("No model has test figures.")]
     references = _references(found)
     drawn = [("stored values", by_values), ("file bytes", by_bytes)]
@@ -38,7 +38,7 @@ def accuracy(found: Findings) -> Parts:
         for what, series in drawn
         if series
     ]
-    return [element("div", *charts, class_="pair"), legend(by_values)]
+    return [element("div", *charts, class_="pair"), legend(by_bytes or by_values)]
 
 
 def _budget_series(found: Findings, size: Callable[[Model], int | None]) -> list[Series]:

@@ -30,9 +30,10 @@ OPTION_OF_SETTING = {
     "seed": "--seed",
 }
 """The options of `cerp train` for settings that a preset leaves to the caller."""
-NOT_IN_PRESETS = {"method", "backbone", "budgets", "max_file_size", "store_seen"}
+NOT_IN_PRESETS = {"method", "backbone", "budgets", "max_file_size", "store_seen", "mix"}
 """Settings that the caller gives whatever the preset."""
-
+WITHOUT_BUDGET = ("full", "filter")
+"""Methods that no budget limits."""
 
 NO_CLI_EQUIVALENT = """\
 import json
@@ -128,13 +129,17 @@ def _code(text: str) -> Element:
 
 
 def _words(config: Config, data: str, output: str, options: dict[str, Any]) -> list[str]:
-    words = ["cerp", "train", data, "--method", config.method, "--backbone", config.backbone]
-    if config.budgets != (config.max_file_size,) and config.method != "full":
+    words = ["cerp", "train", data, "--method", config.method]
+    if config.method != "filter":
+        words += ["--backbone", config.backbone]
+    if config.budgets != (config.max_file_size,) and config.method not in WITHOUT_BUDGET:
         words += [word for budget in config.budgets for word in ("--budget", budget)]
     if config.max_file_size is not None:
         words += ["--max-file-size", config.max_file_size]
     if not config.store_seen:
         words.append("--no-seen")
+    if config.mix:
+        words.append("--mix")
     words += [word for flag, value in options.items() for word in (flag, str(value))]
     return [*words, "-o", output]
 

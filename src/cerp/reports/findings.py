@@ -86,7 +86,7 @@ class Findings:
 
     def share_of_full_table(self, model: Model) -> float | None:
         """Bytes of the embedding as stored, over those of the full table."""
-        full = self.full_table_bytes(model)
+        full = self.full_table_bytes(model) if model.facts.has_vectors else None
         size = model.facts.embedding_bytes
         return None if not full or size is None else size / full
 

@@ -31,6 +31,7 @@ WITHIN_A_METHOD = (
     "rewind",
     "value_precision",
     "refit",
+    "mix",
     "seed",
 )
 """Settings that tell runs apart: among all, and among those of one method."""
@@ -109,6 +110,11 @@ class FinishedRun:
     def is_full(self) -> bool:
         """Whether it is the uncompressed model that others are compared with."""
         return self.config.method == "full"
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether its models have vectors, so that backbone and dimension say something."""
+        return any(facts.has_vectors for facts in self.facts)
 
     @cached_property
     def models(self) -> tuple[Model, ...]:
@@ -199,7 +205,7 @@ def _file(folder: Path, facts: ModelFacts) -> ModelFile | None:
 
 
 def _model_label(run: FinishedRun, budget: str) -> str:
-    return run.label if run.is_full else f"{run.label} {budget}"
+    return run.label if run.is_full or not run.has_vectors else f"{run.label} {budget}"
 
 
 def _labels(runs: Sequence[FinishedRun]) -> list[str]:
@@ -207,7 +213,8 @@ def _labels(runs: Sequence[FinishedRun]) -> list[str]:
     labels = []
     for run in runs:
         same_method = [other for other in runs if other.config.method == run.config.method]
-        words = [_differing(run, runs, name) for name in ANYWHERE]
+        alike = [other for other in runs if other.has_vectors]
+        words = [_differing(run, alike, name) for name in ANYWHERE if run.has_vectors]
         words += [_differing(run, same_method, name) for name in WITHIN_A_METHOD]
         labels.append(" ".join([run.config.method, *filter(None, words)]))
     repeated = {label for label, times in Counter(labels).items() if times > 1}

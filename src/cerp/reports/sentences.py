@@ -96,10 +96,12 @@ def _without_compact(found: Findings) -> str:
 
 def _against_full(found: Findings, best: Model, full: Model) -> str:
     mine, theirs = _figures(best)[found.metric], _figures(full)[found.metric]
-    same = best.run.config.backbone == full.run.config.backbone
-    which = (
-        "with the same backbone" if same else f"with another backbone, {full.run.config.backbone},"
-    )
+    backbone = full.run.config.backbone
+    which = f"with another backbone, {backbone},"
+    if not best.facts.has_vectors:
+        which = f"on {backbone}"
+    elif best.run.config.backbone == backbone:
+        which = "with the same backbone"
     sentence = f"The full-size model {which} has {metric(theirs)}"
     if theirs > 0:
         sentence += f": the compact one reaches {percent(mine / theirs)} of that"
@@ -115,6 +117,8 @@ def _against_full(found: Findings, best: Model, full: Model) -> str:
 
 def _with_backbone(model: Model) -> str:
     backbone = model.run.config.backbone
+    if not model.facts.has_vectors:
+        return model.label
     return model.label if backbone in model.label.split() else f"{model.label} on {backbone}"
 
 

@@ -81,9 +81,9 @@ def _model_row(found: Findings, model: Model) -> list[str]:
         count(facts.embedding_bytes),
         percent(found.share_of_full_table(model)),
         count(facts.paper_count),
-        facts.values,
+        facts.values or UNKNOWN,
         f"{facts.avg_dim:.1f}",
-        model.run.config.backbone,
+        model.run.config.backbone if facts.has_vectors else UNKNOWN,
         metric(model.validation),
     ]
 

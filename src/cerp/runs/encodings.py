@@ -12,7 +12,7 @@ from cerp.errors import ConfigError
 from cerp.evaluation.evaluate import evaluate
 from cerp.evaluation.metrics import cutoff_of
 from cerp.export.size_limit import BITS, SizeLimit
-from cerp.export.to_arrays import Graph, scorer_of
+from cerp.export.to_arrays import Graph
 from cerp.runs.fitted_model import FittedModel
 from cerp.training.stages import score_memory
 
@@ -20,7 +20,8 @@ from cerp.training.stages import score_memory
 class Written(NamedTuple):
     """A model in one encoding."""
 
-    values: ValuesCodec
+    values: ValuesCodec | None
+    """None where the model stores no values."""
     graph: Graph
     data: bytes | None
     """The file; None where the model cannot be written so."""
@@ -40,8 +41,12 @@ def every_encoding(
     titles: Mapping[Id, str] | None = None,
 ) -> list[Written]:
     """The model in all precisions; one with a graph also as tables, unless one is given."""
+    if model.recommender is None:
+        encoding = Encoding(seen=seen, ids=ids)
+        written = _written(model, encoding, graph or "edges", limit, titles)
+        return [written._replace(values=None)]
     graphs: list[Graph] = ["edges"] if graph is None else [graph]
-    if graph is None and model.recommender.backbone.needs_graph:
+    if graph is None and model.can_be_tables:
         graphs.append("tables")
     return [
         _written(model, Encoding(values, seen=seen, ids=ids), way, limit, titles)
@@ -56,7 +61,11 @@ def best_written(
 
     Without a validation part, after a refit, it is the finest that could be written.
     """
-    wanted = [entry for entry in written if entry.graph == graph and values in (None, entry.values)]
+    wanted = [
+        entry
+        for entry in written
+        if entry.graph == graph and (values is None or entry.values in (None, values))
+    ]
     fitting = [entry for entry in wanted if entry.data is not None]
     if not fitting:
         reasons = "; ".join(dict.fromkeys(entry.why_not for entry in wanted if entry.why_not))
@@ -66,7 +75,7 @@ def best_written(
 
 def _worth(entry: Written) -> tuple[float, int]:
     if entry.valid is None:
-        return 0.0, BITS[entry.values]
+        return 0.0, BITS[entry.values] if entry.values else 0
     return entry.valid, -len(entry.data or b"")
 
 
@@ -84,8 +93,8 @@ def _written(
     valid = None
     if len(model.splits.valid):
         metric = model.config.selection_metric
-        scorer = scorer_of(model.recommender, decode(data))
-        memory = score_memory(model.recommender.device)
+        scorer = model.scorer(decode(data))
+        memory = score_memory(model.device)
         metrics = evaluate(scorer, model.splits, on="valid", ks=(cutoff_of(metric),), memory=memory)
         valid = metrics.mean[metric]
     return Written(encoding.values, graph, data, valid)

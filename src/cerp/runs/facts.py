@@ -23,7 +23,8 @@ class ModelFacts:
     """
 
     budget: str
-    """As the caller wrote it; ``full`` for a model that is not compressed."""
+    """As the caller wrote it; ``full`` for a model that is not compressed, ``none`` for one that
+    stores no values."""
     limit: int
     """The largest number of values that the budget allows."""
     nnz: int
@@ -53,8 +54,8 @@ class ModelFacts:
     """Search, training and judging."""
     search: dict[str, Any] | None
     """What the method's search tells of itself, such as the epoch in which pruning was done."""
-    values: ValuePrecision
-    """How the file writes a value."""
+    values: ValuePrecision | None
+    """How the file writes a value; None where there are none."""
     assignment: Assignment | None = None
     """How entities get their rows, where there are codebooks: by a hash, or by learned codes."""
     codebooks: int | None = None
@@ -69,6 +70,11 @@ class ModelFacts:
     """Why the model cannot be written to a file."""
     metrics: dict[str, dict[str, Any]] = field(default_factory=dict)
     """``metrics["test"]["ndcg@10"]``: valid and test, where they may be looked at."""
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether users and items have vectors; else the graph alone ranks."""
+        return self.values is not None
 
     def to_json(self) -> dict[str, Any]:
         """One flat dictionary, as ``cerp train --json`` prints it."""

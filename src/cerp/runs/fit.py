@@ -27,7 +27,7 @@ from cerp.models import BACKBONES
 from cerp.presets import PresetName, teacher_preset, with_settings
 from cerp.runs.fitted_model import FittedModel
 from cerp.runs.folder import RunFolder, refuse_other
-from cerp.runs.pipeline import Pipeline, make_plan
+from cerp.runs.planning import make_plan, pipeline
 from cerp.runs.products import Plan
 from cerp.training.devices import chosen_device
 from cerp.training.distributed import rank
@@ -136,18 +136,18 @@ def fit_all(splits: Splits, config: Config, options: RunOptions) -> list[FittedM
     """One model per budget of the configuration, in the order given."""
     if options.folder is None:
         plan = make_plan(splits, config, options)
-        return Pipeline(plan, splits, options, _teacher(splits, config, options)).models()
+        return pipeline(plan, splits, options, _teacher(splits, config, options)).models()
     folder = RunFolder(options.folder)
     # What cannot be is refused before there is a folder.
     new = None if folder.plan() else make_plan(splits, config, options)
     with folder.claimed():
         # Read inside the lock: what another process left meanwhile is not taken for one's own.
         plan = _agreed_plan(folder, new, splits, config, resume=options.resume)
-        pipeline = Pipeline(plan, splits, options, _teacher(splits, config, options))
+        stages = pipeline(plan, splits, options, _teacher(splits, config, options))
         is_new = not folder.is_finished or folder.missing(plan)
-        models = pipeline.models()
+        models = stages.models()
         if is_new:
-            folder.finish(pipeline.result(models))
+            folder.finish(stages.result(models))
     return models
 
 
@@ -188,6 +188,8 @@ def _teacher_vectors(
             model = fit_all(splits, teacher_preset(teacher, config.dim, config.seed), own)[0]
         else:
             model = load_run(teacher, splits, device=options.device)[0]
+        if model.recommender is None:
+            raise ConfigError(f"the teacher {teacher!r} has no vectors to learn from")
         tables = final_vectors(model.recommender)
         vectors = np.concatenate([tables.users, tables.items])
     if vectors.shape != (splits.num_entities, config.dim):
@@ -230,4 +232,4 @@ def load_run(folder: str | Path, splits: Splits, *, device: str = "cpu") -> list
             f"{folder} lacks {', '.join(missing)}, which the run wrote when it was finished; "
             "training with resume=True makes again what is missing"
         )
-    return Pipeline(plan, splits, RunOptions(device=device, folder=there.path)).models()
+    return pipeline(plan, splits, RunOptions(device=device, folder=there.path)).models()

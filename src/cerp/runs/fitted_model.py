@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
+import torch
 
-from cerp.artifact import Encoding, decode
+from cerp.artifact import Encoding, ShippedModel, decode
 from cerp.config import Config
 from cerp.data.ids import Id, Int32Array
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
+from cerp.evaluation.evaluate import Scorer
 from cerp.evaluation.metrics import Metrics
 from cerp.export.size_limit import SizeLimit, within
-from cerp.export.to_arrays import Graph, composed, file_facts, ship
+from cerp.export.to_arrays import Graph, composed, file_facts, scorer_of, ship, ship_filter
 from cerp.files import write_bytes
-from cerp.models.backbones import TorchScorer
+from cerp.graph.scorers import scorer_with
+from cerp.graph.term import FilterTerm
 from cerp.models.recommender import Recommender
 from cerp.runs.facts import ModelFacts
 from cerp.runtime import Recommendation, Runtime
+
+if TYPE_CHECKING:
+    from cerp.evaluation.ranking import Scores
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,7 +38,8 @@ class FittedModel:
     the saved file will (see `cerp.Runtime`), and `cerp.evaluate` takes either.
     """
 
-    recommender: Recommender
+    recommender: Recommender | None
+    """Embedding and backbone; None: the filter alone ranks."""
     splits: Splits
     """What it was trained on; after a refit, more than what selected it."""
     config: Config
@@ -45,6 +51,8 @@ class FittedModel:
     """How many bytes it may take, in its own encoding."""
     judged: dict[str, Metrics] = field(default_factory=dict)
     """The metrics with per-user values; empty for a model that was read from a run."""
+    filter: FilterTerm | None = None
+    """What the graph filter adds to a score; None: nothing."""
 
     @property
     def budget(self) -> str:
@@ -86,9 +94,31 @@ class FittedModel:
         """The k items most like one; see `cerp.Runtime.similar_items`."""
         return self._runtime.similar_items(item, k, **options)
 
-    def score_all(self, users: Int32Array) -> Tensor:
+    def score_all(self, users: Int32Array) -> Scores:
         """Scores of every item for users by code, for `cerp.evaluate`."""
         return self._scorer.score_all(users)
+
+    @property
+    def device(self) -> torch.device:
+        """Where scores are computed."""
+        return torch.device("cpu") if self.recommender is None else self.recommender.device
+
+    @property
+    def can_be_tables(self) -> bool:
+        """Whether there are propagated vectors, which a file can have in place of a graph."""
+        return self.recommender is not None and self.recommender.backbone.needs_graph
+
+    def scorer(self, file: ShippedModel | None = None) -> Scorer:
+        """Scores as the model has them in memory, or as a file of it has them."""
+        vectors = None
+        if self.recommender is not None:
+            vectors = (
+                self.recommender.scorer() if file is None else scorer_of(self.recommender, file)
+            )
+        if self.filter is not None:
+            return scorer_with(self.filter, self.splits.train, vectors)
+        assert vectors is not None, "a model has vectors, a filter, or both"
+        return vectors
 
     def file(
         self,
@@ -106,22 +136,32 @@ class FittedModel:
         limit = limit or own
         if titles is None and limit.file is None:
             titles = self.splits.titles
+        return within(self._shipped(graph, titles), encoding or self.encoding, limit)
+
+    def _shipped(self, graph: Graph, titles: Mapping[Id, str] | None) -> ShippedModel:
+        facts = file_facts(
+            self.config,
+            self.splits,
+            self.budget,
+            self.limit,
+            self.metrics,
+            self.facts.assignment,
+            has_vectors=self.recommender is not None,
+        )
+        if self.recommender is None:
+            assert self.filter is not None, "a model has vectors, a filter, or both"
+            if graph == "tables":
+                raise ConfigError("a filter has no vectors, so no propagated tables either")
+            return ship_filter(self.filter, self.splits, facts, titles)
         shipped = ship(
             self.recommender,
             self.splits,
             self.config.backbone,
             graph=graph,
-            facts=file_facts(
-                self.config,
-                self.splits,
-                self.budget,
-                self.limit,
-                self.metrics,
-                self.facts.assignment,
-            ),
+            facts=facts,
             titles=titles,
         )
-        return within(shipped, encoding or self.encoding, limit)
+        return replace(shipped, filter=self.filter)
 
     def save(self, path: str | Path, encoding: Encoding | None = None, **options: Any) -> int:
         """Write the model file.
@@ -153,11 +193,14 @@ class FittedModel:
         figures = ", ".join(
             f"{part} {name.upper()} {metrics[name]:.4f}" for part, metrics in facts.metrics.items()
         )
+        made = f"{config.method} at {facts.budget}, {config.backbone}, dim {config.dim}"
+        stored = f"{facts.nnz:,} values as {facts.values}"
+        if self.recommender is None:
+            made, stored = config.method, "no values"
         return (
-            f"FittedModel({config.method} at {facts.budget}, {config.backbone}, dim {config.dim}, "
-            f"seed {config.seed})\n"
+            f"FittedModel({made}, seed {config.seed})\n"
             f"  {self.splits.num_users:,} users x {self.splits.num_items:,} items; "
-            f"{facts.nnz:,} values as {facts.values}, {size}\n"
+            f"{stored}, {size}\n"
             f"  {figures or 'not judged'}"
         )
 
@@ -166,11 +209,13 @@ class FittedModel:
         return Runtime(decode(self.file(graph=self._graph)))
 
     @cached_property
-    def _scorer(self) -> TorchScorer:
-        return self.recommender.scorer()
+    def _scorer(self) -> Scorer:
+        return self.scorer()
 
     @property
     def _graph(self) -> Graph:
+        if self.recommender is None:
+            return "edges"
         try:
             composed(self.recommender.embedding)
         except ConfigError:

@@ -4,7 +4,7 @@ plan.json, order.safetensors    `Plan`
 coded.safetensors               `Coded`, where rows are learned
 searched.safetensors            `Searched`
 trained-<budget>.safetensors    `Trained`
-judged-<budget>.json            `Judged`
+judged-<budget>.json            `Judged`; of popularity too, where it was asked for
 model-<budget>.cerp, shipped-<budget>.json    `Shipped`
 metrics.json                    all figures of the finished run, for eyes and programs
 curves.jsonl                    a row for every epoch of every stage
@@ -28,6 +28,7 @@ from cerp.config import Config, differences
 from cerp.errors import CheckpointError, ConfigError, DataError
 from cerp.export.size_limit import SizeLimit
 from cerp.files import make_folder, write_bytes, write_json, write_text
+from cerp.methods import METHODS
 from cerp.methods.base import CHECKPOINT
 from cerp.runs.products import Coded, Judged, Plan, Searched, Shipped, Trained
 from cerp.sizing.precision_plan import Candidate
@@ -168,6 +169,7 @@ class RunFolder:
             "best_epoch": trained.best_epoch,
             "best_valid": trained.best_valid,
             "seconds": trained.seconds,
+            "mixture": trained.mixture,
         }
         write_checkpoint(self.path / f"trained-{budget}.safetensors", trained.weights, facts)
 
@@ -229,8 +231,9 @@ class RunFolder:
         names = [SEARCHED]
         names += [CODED] if plan.config.assignment == "learned" else []
         for budget in plan.candidates:
-            names += [f"trained-{budget}.safetensors", f"judged-{budget}.json"]
-            names += [f"shipped-{budget}.json"]
+            if METHODS[plan.config.method].has_vectors:
+                names.append(f"trained-{budget}.safetensors")
+            names += [f"judged-{budget}.json", f"shipped-{budget}.json"]
         return [name for name in names if not (self.path / name).exists()]
 
     def add_curves(self, stage: str, history: Iterable[dict[str, float]]) -> None:

@@ -17,58 +17,30 @@ import torch
 from cerp import methods
 from cerp._version import __version__
 from cerp.artifact import decode, embedding_bytes, section_bytes
-from cerp.assignment.hashing import Hash
-from cerp.assignment.ordering import order
 from cerp.config import Config, RunOptions
 from cerp.data.ids import Float32Array
 from cerp.data.splits import Part, Splits
-from cerp.errors import ConfigError, DataError
-from cerp.evaluation.evaluate import DEFAULT_KS, evaluate
+from cerp.errors import ConfigError
+from cerp.evaluation.evaluate import DEFAULT_KS, Scorer, evaluate
 from cerp.evaluation.id_leak import id_leak
 from cerp.evaluation.metrics import Metrics, cutoff_of
 from cerp.export.size_limit import SizeLimit, within
 from cerp.export.to_arrays import as_shipped, ship
+from cerp.graph.scorers import scorer_with
+from cerp.graph.search import FoundExponents, search_exponents
+from cerp.graph.term import FilterTerm
 from cerp.methods.base import Context, Method
-from cerp.models import backbones
 from cerp.models.recommender import Recommender
 from cerp.runs.facts import ModelFacts
 from cerp.runs.fitted_model import FittedModel
 from cerp.runs.folder import RunFolder
+from cerp.runs.mixing import mixture_facts, term_of_mixture
 from cerp.runs.products import Coded, Judged, Plan, Searched, Shipped, Trained
-from cerp.sizing.precision_plan import FULL, Candidate, precision_plan
+from cerp.sizing.precision_plan import Candidate
 from cerp.training.checkpoint import read_checkpoint, write_checkpoint
 from cerp.training.distributed import rank
-from cerp.training.losses import LOSSES
-from cerp.training.penalties import PENALTIES
 from cerp.training.search_result import Found
 from cerp.training.stages import StageResult, score_memory, train
-
-
-def make_plan(splits: Splits, config: Config, options: RunOptions) -> Plan:
-    """What to train for each budget; what cannot be is refused here, before anything is written."""
-    method = methods.method(config.method, config.method_options)
-    backbones.check(config.backbone, config.backbone_options)
-    if config.teacher is not None and (config.assignment, config.method) != ("learned", "cerp"):
-        raise ConfigError(
-            f"the teacher {config.teacher!r} has codes to be learned from it; train cerp with "
-            "assignment=learned"
-        )
-    _ = LOSSES[config.loss], PENALTIES[config.prune.penalty]
-    cutoff_of(config.selection_metric)
-    if config.buckets is not None and config.assignment == "hash":
-        Hash(config.hashing, splits.num_entities, config.buckets)  # refuses what it cannot hash
-    if not len(splits.valid):
-        raise DataError(
-            "the validation part is empty, so that no epoch can be selected; split with a "
-            "larger share for validation, or keep users with more interactions (k_core=3)"
-        )
-    positions = None
-    if method.is_ordered and config.assignment == "hash":
-        positions = order(splits.train, config.ordering, seed=config.seed)
-    context = Context(splits, config, options, (), positions)
-    budgets = (FULL,) if config.method == FULL else config.budgets
-    candidates = {budget: tuple(precision_plan(method, context, budget)) for budget in budgets}
-    return Plan(config, splits.fingerprint, candidates, positions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +162,11 @@ class Pipeline:
         recommender = _recommender(self.method, context, trained.candidate.limit, found)
         recommender.load_state_dict(trained.weights)
         recommender.eval()
-        judged = self._judged(budget, recommender, valid)
+        term, scorer = term_of_mixture(trained.mixture), recommender.scorer()
+        if term is not None:
+            judged = self._judged(budget, scorer_with(term, context.splits.train, scorer), None)
+        else:
+            judged = self._judged(budget, scorer, valid)
         model = FittedModel(
             recommender,
             context.splits,
@@ -199,8 +175,9 @@ class Pipeline:
             trained.candidate.encoding,
             trained.candidate.size,
             judged.per_user,
+            term,
         )
-        return replace(model, facts=_with_file(model.facts, self._shipped(budget, model)))
+        return replace(model, facts=with_file(model.facts, self._shipped(budget, model)))
 
     def _trained(self, budget: str, searched: Searched) -> tuple[Trained, Metrics | None]:
         """The weights of a budget's model; how it did on validation, where that was looked at."""
@@ -211,14 +188,20 @@ class Pipeline:
         tried = self._tried(budget, candidates, searched)
         best = max(tried, key=lambda one: one.valid.mean[self.config.selection_metric])
         recommender = best.recommender
+        mixture = self._mixture(recommender) if self.config.mix else None
+        term = term_of_mixture(mixture)
         if self.config.refit:
-            recommender = self._refitted(budget, best, searched)
+            recommender = self._refitted(budget, best, searched, term)
+        elif term is not None:
+            # The filter takes some bytes of the file, too.
+            recommender = self._as_filed(recommender, self.splits, best.candidate, term)
         trained = Trained(
             best.candidate,
             recommender.state_dict(),
             best.result.best_epoch,
             best.result.best_score,
             round(time.monotonic() - started, 2),
+            mixture,
         )
         if self.folder:
             self.folder.write_trained(budget, trained)
@@ -239,11 +222,33 @@ class Pipeline:
                 trainings[limit] = self._train(self.context, stage, limit, searched)
             recommender, result = trainings[limit]
             filed = self._as_filed(recommender, self.splits, candidate)
-            valid = self._metrics(filed, self.splits, "valid")
+            valid = self._metrics(filed.scorer(), self.splits, "valid")
             tried.append(_Tried(candidate, filed, result, valid))
         return tried
 
-    def _refitted(self, budget: str, best: _Tried, searched: Searched) -> Recommender:
+    def _mixture(self, recommender: Recommender) -> dict[str, Any]:
+        """What the filter beside the vectors is worth, before they see validation in a refit."""
+        return mixture_facts(
+            self.splits,
+            recommender.scorer(),
+            self._exponents,
+            seed=self.config.seed,
+            quiet=self.options.quiet,
+        )
+
+    @cached_property
+    def _exponents(self) -> FoundExponents:
+        """Of the filter: they do not depend on the vectors, so that one search is enough."""
+        return search_exponents(
+            self.splits,
+            metric=self.config.selection_metric,
+            seed=self.config.seed,
+            quiet=self.options.quiet,
+        )
+
+    def _refitted(
+        self, budget: str, best: _Tried, searched: Searched, term: FilterTerm | None
+    ) -> Recommender:
         """The selected candidate, trained once more on more data for as many epochs."""
         recommender, _ = self._train(
             self.final_context,
@@ -252,7 +257,7 @@ class Pipeline:
             searched,
             best.result.best_epoch,
         )
-        return self._as_filed(recommender, self.final_context.splits, best.candidate)
+        return self._as_filed(recommender, self.final_context.splits, best.candidate, term)
 
     def _train(
         self,
@@ -288,22 +293,26 @@ class Pipeline:
         return recommender, result
 
     def _as_filed(
-        self, recommender: Recommender, splits: Splits, candidate: Candidate
+        self,
+        recommender: Recommender,
+        splits: Splits,
+        candidate: Candidate,
+        term: FilterTerm | None = None,
     ) -> Recommender:
         """The recommender with the values of its file, where the file rounds them."""
         if candidate.size == SizeLimit() and candidate.encoding.values == "fp32":
             return recommender
-        shipped = ship(recommender, splits, self.config.backbone)
+        shipped = replace(ship(recommender, splits, self.config.backbone), filter=term)
         return as_shipped(recommender, decode(within(shipped, candidate.encoding, candidate.size)))
 
     # Judge
 
-    def _metrics(self, recommender: Recommender, splits: Splits, part: Part) -> Metrics:
+    def _metrics(self, scorer: Scorer, splits: Splits, part: Part) -> Metrics:
         ks = sorted({*DEFAULT_KS, cutoff_of(self.config.selection_metric)})
-        memory = score_memory(recommender.device)
-        return evaluate(recommender.scorer(), splits, on=part, ks=ks, memory=memory)
+        memory = score_memory(self.context.device)
+        return evaluate(scorer, splits, on=part, ks=ks, memory=memory)
 
-    def _judged(self, budget: str, recommender: Recommender, valid: Metrics | None) -> Judged:
+    def _judged(self, budget: str, scorer: Scorer, valid: Metrics | None) -> Judged:
         """The figures of a model; validation does not count for one that learned it."""
         if self.folder and (judged := self.folder.judged(budget)):
             return judged
@@ -311,9 +320,9 @@ class Pipeline:
         splits = self.final_context.splits
         per_user: dict[str, Metrics] = {}
         if not self.config.refit:
-            per_user["valid"] = valid or self._metrics(recommender, splits, "valid")
+            per_user["valid"] = valid or self._metrics(scorer, splits, "valid")
         if len(splits.test):
-            per_user["test"] = self._metrics(recommender, splits, "test")
+            per_user["test"] = self._metrics(scorer, splits, "test")
         seconds = round(time.monotonic() - started, 2)
         means = {part: metrics.summary() for part, metrics in per_user.items()}
         judged = Judged(means, seconds, per_user)
@@ -364,6 +373,8 @@ def _facts(
     cost = embedding.cost()
     search = dict(found.facts)
     seconds = search.pop("seconds") + trained.seconds + judged.seconds
+    if trained.mixture is not None:
+        search["mixture"] = trained.mixture
     shape = {"buckets": None, "empty_entities": None, "empty_rows": None, **embedding.facts()}
     return ModelFacts(
         budget=budget,
@@ -382,7 +393,8 @@ def _facts(
     )
 
 
-def _with_file(facts: ModelFacts, shipped: Shipped) -> ModelFacts:
+def with_file(facts: ModelFacts, shipped: Shipped) -> ModelFacts:
+    """The facts of a model with those of its file."""
     return replace(
         facts,
         code_bytes=shipped.code_bytes,

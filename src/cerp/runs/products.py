@@ -75,6 +75,8 @@ class Trained:
     """The selection metric in that epoch."""
     seconds: float
     """Training of all candidates, and the search before it."""
+    mixture: dict[str, Any] | None = None
+    """What validation says of the graph filter beside the vectors, where that was asked for."""
 
 
 @dataclass(frozen=True, eq=False)

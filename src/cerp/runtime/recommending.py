@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cerp.artifact.model import FloatArray, ShippedModel
 from cerp.data.ids import Id, Ids, Int32Array, Int64Array
 from cerp.errors import ConfigError
-from cerp.runtime.folding import FoldIn
-from cerp.runtime.scoring import (
-    DotHead,
-    Excluded,
-    Queries,
-    ScoringHead,
-    TowerHead,
-    best_of,
-    blocks,
-)
+from cerp.runtime.mixture_ranker import ranker_of
+from cerp.runtime.scoring import Excluded, best_of, blocks
 from cerp.runtime.selection import Lists
-from cerp.runtime.vectors import vectors_of
 
 SCORE_BYTES = 24 * 2**20
 """Size of a matrix of scores, unless that of one user is larger. Below 32 MB the allocator
@@ -55,20 +45,17 @@ class Runtime:
 
     def __init__(self, model: ShippedModel, *, file_bytes: int | None = None) -> None:
         self.model, self.file_bytes = model, file_bytes
-        self.vectors = vectors_of(model)
-        self._products = DotHead(self.vectors.items)
-        self._head: ScoringHead = self._products
-        if model.head == "tower":
-            self._head = TowerHead(self.vectors.items, model.weights)
+        self._ranker = ranker_of(model)
 
     def __repr__(self) -> str:
         """Who is in it, how it scores, what it takes, and how good it was."""
         size = None if self.file_bytes is None else f"{self.file_bytes:,} bytes"
         precision = None if self.model.precision is None else f"values in {self.model.precision}"
         ndcg = self.test_ndcg
+        numbers = f", {self.model.dim} numbers a vector" if self.model.embedding else ""
         lines = [
             f"Runtime: {len(self.users):,} users x {len(self.items):,} items",
-            f"  scores: {self.scoring}, {self.model.embedding.dim} numbers a vector",
+            f"  scores: {self.scoring}{numbers}",
             f"  file: {', '.join(filter(None, (size, precision)))}" if size or precision else None,
             None if ndcg is None else f"  test NDCG@10: {ndcg:.4f}",
         ]
@@ -105,21 +92,24 @@ class Runtime:
 
     @property
     def scoring(self) -> str:
-        """How vectors become a score, in words."""
-        head = "dot product" if self.model.head == "dot" else "tower (MLP)"
+        """How a score comes about, in words."""
+        if self.model.head is None:
+            return "graph filter"
+        words = "dot product" if self.model.head == "dot" else "tower (MLP)"
         layers = self.model.layers
         passes = "1 layer" if layers == 1 else f"{layers} layers"
-        return f"{head} after {passes} of propagation" if layers else head
+        words += f" after {passes} of propagation" if layers else ""
+        return words if self.model.filter is None else f"{words}, with graph filter"
 
     @property
     def takes_liked_items(self) -> bool:
-        """Whether `recommend_for` can do without a known user: where scores are dot products."""
-        return self.model.head == "dot"
+        """Whether `recommend_for` can do without a known user: everywhere but with a tower."""
+        return self.model.head != "tower"
 
     @property
     def multiplications(self) -> int:
-        """What one list takes at most: products of the numbers of vectors and weights."""
-        return self._head.multiplications
+        """What one list takes at most: products of vectors and weights, steps along edges."""
+        return self._ranker.multiplications
 
     def recommend(
         self,
@@ -185,7 +175,7 @@ class Runtime:
         found: list[list[Recommendation]] = []
         for block in blocks(len(codes), 4 * len(self.items), SCORE_BYTES):
             seen = self._seen(codes[block]) if exclude_seen else None
-            found += self._best(self._queries(codes[block]), wanted, seen)
+            found += self._best(self._ranker.of_users(codes[block]), wanted, seen)
         return found
 
     def recommend_for(
@@ -199,7 +189,9 @@ class Runtime:
     ) -> list[Recommendation]:
         """The k best items for someone who was not there in training, from items they like.
 
-        `cerp.runtime.folding` has the equation. Models that score by a tower cannot do it.
+        `cerp.runtime.folding` has the equation for vectors. A graph filter needs none: it gives
+        what a user of training with the same items gets. Models that score by a tower cannot
+        do it.
 
         Parameters
         ----------
@@ -226,13 +218,14 @@ class Runtime:
         if not codes.size:
             raise ConfigError("there are no liked items to recommend from; name at least one")
         seen = (np.zeros(len(codes), dtype=np.int64), codes) if exclude_seen else None
-        queries = self._fold_in.vector(codes)[None]
-        return self._best(queries, self._wanted(k, exclude, candidates), seen)[0]
+        asked = self._ranker.of_liked(codes)
+        return self._best(asked, self._wanted(k, exclude, candidates), seen)[0]
 
     def similar_items(self, item: Id, k: int = 10) -> list[Recommendation]:
         """The k items most like one: ``cos(v_i, v_j)`` of the vectors that the model ranks with.
 
-        For a tower, which ranks by no vectors, of those that it is fed with.
+        For a tower, which ranks by no vectors, of those that it is fed with. A graph filter
+        alone ranks them as for someone who took nothing but the item.
 
         Parameters
         ----------
@@ -244,11 +237,11 @@ class Runtime:
         Returns
         -------
         list of Recommendation
-            Most alike first; the scores are cosines.
+            Most alike first; the scores are cosines, or the filter's.
 
         """
         code = int(self.items.encode([item], what="item")[0])
-        return self._named(self._products.similar(code, _checked(k)))[0]
+        return self._named(self._ranker.similar(code, _checked(k)))[0]
 
     def score(self, user: Id, items: Iterable[Id]) -> FloatArray:
         """Scores of some items for a user.
@@ -264,9 +257,9 @@ class Runtime:
             In the order given.
 
         """
-        queries = self._queries(self.users.encode([user], what="user"))
+        asked = self._ranker.of_users(self.users.encode([user], what="user"))
         codes = self.items.encode(items, what="item")
-        return self._head.scores(queries, codes).reshape(-1)
+        return self._ranker.scores(asked, codes).reshape(-1)
 
     def score_all(self, users: Int32Array) -> FloatArray:
         """Scores of every item, so that ``cerp.evaluate(runtime, splits)`` can judge a file.
@@ -282,7 +275,7 @@ class Runtime:
             Items in the order of `items`.
 
         """
-        return self._head.scores(self._queries(users), slice(None))
+        return self._ranker.scores(self._ranker.of_users(users), slice(None))
 
     def seen(self, user: Id) -> list[Id]:
         """What a user has in training.
@@ -299,14 +292,6 @@ class Runtime:
 
         """
         return self.items.decode(self._seen(self.users.encode([user], what="user"))[1])
-
-    @cached_property
-    def _fold_in(self) -> FoldIn:
-        everyone = np.arange(len(self.users), dtype=np.int32)
-        return FoldIn(self.vectors.users(everyone), self.vectors.items)
-
-    def _queries(self, users: Int32Array) -> Queries:
-        return self._head.queries(self.vectors.users(users))
 
     def _seen(self, users: Int32Array) -> Places:
         """The items of some users: (position of the user among those given, item)."""
@@ -328,18 +313,16 @@ class Runtime:
         chosen = self.items.encode(candidates, what="item")
         return _Wanted(_checked(k), excluded, np.setdiff1d(chosen, excluded))
 
-    def _best(
-        self, queries: Queries, wanted: _Wanted, seen: Places | None
-    ) -> list[list[Recommendation]]:
+    def _best(self, asked: Any, wanted: _Wanted, seen: Places | None) -> list[list[Recommendation]]:
         rows, items = seen or NOWHERE
         if wanted.candidates is None:
             excluded = Excluded(rows, items, wanted.excluded)
-            return self._named(self._head.best(queries, wanted.k, excluded))
+            return self._named(self._ranker.best(asked, wanted.k, excluded))
         if not wanted.candidates.size:
-            return [[] for _ in queries]
+            return [[] for _ in range(len(asked))]
         columns = np.searchsorted(wanted.candidates, items)
         known = wanted.candidates.take(columns, mode="clip") == items
-        scores = self._head.scores(queries, wanted.candidates)
+        scores = self._ranker.scores(asked, wanted.candidates)
         found = best_of(scores, wanted.k, Excluded(rows[known], columns[known], NOTHING))
         return self._named(found._replace(columns=wanted.candidates[found.columns]))
 

@@ -105,6 +105,21 @@ class DotHead:
     def best(self, queries: Queries, k: int, excluded: Excluded) -> Lists:
         """The k best of all items for each query."""
         lengths = norms(queries)
+        margin = self._margin(lengths)
+        places = None
+        if len(queries) <= FEW:
+            places = self._places_by_bounds(queries, k, excluded, lengths, margin)
+        if places is None:
+            places = self._places_by_product(queries, k, excluded, lengths, margin)
+        return self._ranked(queries, *places, k)
+
+    def estimates(self, queries: Queries) -> tuple[FloatArray, DoubleArray]:
+        """All scores by the float32 product, and how far those of each query may be off."""
+        margin = self._margin(norms(queries))
+        return queries.astype(np.float32, copy=False) @ self.items.T, margin
+
+    def _margin(self, lengths: DoubleArray) -> DoubleArray:
+        """How far the product of queries of some lengths may be off."""
         largest = lengths * self.largest_norm
         if not largest.max() < LARGEST_SCORE:
             raise ScoreError(
@@ -112,13 +127,8 @@ class DotHead:
                 "the model has diverged in training"
             )
         dim = self.items.shape[1]
-        margin = product_error(dim) * largest + dim * SMALLEST
-        places = None
-        if len(queries) <= FEW:
-            places = self._places_by_bounds(queries, k, excluded, lengths, margin)
-        if places is None:
-            places = self._places_by_product(queries, k, excluded, lengths, margin)
-        return self._ranked(queries, *places, k)
+        margin: DoubleArray = product_error(dim) * largest + dim * SMALLEST
+        return margin
 
     def _places_by_product(
         self,

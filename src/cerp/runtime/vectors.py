@@ -25,6 +25,7 @@ class Vectors(NamedTuple):
 def vectors_of(model: ShippedModel) -> Vectors:
     """As stored, as composed, or as propagated over the graph."""
     embedding = model.embedding
+    assert embedding is not None, "a model without vectors is ranked by its filter"
     if isinstance(embedding, PropagatedTables):
         return Vectors(embedding.users.__getitem__, embedding.items)
     num_users, num_entities = len(model.users), len(model.users) + len(model.items)

@@ -12,7 +12,7 @@ FLOAT32_BYTES = 4
 def model_card(runtime: Runtime, file: bytes, name: str) -> ModelCard:
     """The full table has (users + items) · dim values in fp32."""
     model = runtime.model
-    dim = model.embedding.dim
+    dim = model.dim
     return ModelCard(
         name=name,
         facts=model.facts,

@@ -23,6 +23,8 @@ from cerp.sizing.size_search import SizeSearch
 
 FULL = "full"
 """The budget of a model that is not compressed."""
+NONE = "none"
+"""The budget of a model without vectors, which stores no values."""
 PRECISIONS: tuple[ValuesCodec, ...] = ("fp16", "int8", "int4")
 """What is tried under a limit on bytes; fp32 would halve the number of values for nothing."""
 

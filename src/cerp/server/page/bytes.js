@@ -21,7 +21,9 @@ export function drawBytes(card, summary, into) {
   const size = document.createElement("strong");
   size.textContent = readable(file);
   const compared =
-    ratio >= 1
+    full === 0
+      ? " in all: a graph, and no embedding table at all"
+      : ratio >= 1
       ? ` in all, ${ratio >= 9.95 ? Math.round(ratio) : ratio.toFixed(1)} times smaller than the embedding table alone at full size`
       : " in all, more than the embedding table alone at full size";
   summary.replaceChildren(size, compared);
@@ -30,11 +32,14 @@ export function drawBytes(card, summary, into) {
   const sections = Object.entries(card.sections).filter(([, bytes]) => bytes > 0);
   sections.sort(([, first], [, second]) => second - first);
   const parts = sections.map(([name, bytes], index) => ({ name, bytes, className: `part-${Math.min(index, COLOURS - 1)}` }));
-  into.replaceChildren(
+  const beside = full && [
     label(`Full table: ${(card.users + card.items).toLocaleString("en")} × ${card.dim} in 32 bits`, readable(full)),
     bar([{ name: "full table", bytes: full, className: "part-whole" }], scale),
     label("This file, to the same scale", readable(file)),
     bar(parts, scale),
+  ];
+  into.replaceChildren(
+    ...(beside || []),
     label("This file, enlarged", `${readable(file)} by section`),
     bar(parts, file),
     legend(parts, file),

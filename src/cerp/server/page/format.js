@@ -5,8 +5,8 @@ import { FileError, check, count, readContainer } from "./container.js";
 
 /**
  * @param {ArrayBuffer} file
- * @returns {Promise<object>} head, layers, users and items (ids as text), titles, positions by code,
- *   tables or propagated vectors, seen (offsets, items), weights
+ * @returns {Promise<object>} head (null: no vectors), layers, users and items (ids as text), titles, positions
+ *   by code, tables or propagated vectors, seen (offsets, items), filter (exponents, beta, epsilon), weights
  */
 export async function decodeFile(file) {
   try {
@@ -28,7 +28,8 @@ async function decode(file) {
     numUsers: users,
     numItems: items,
     positions,
-    ...(await embedding(tensors, metadata.embedding, users, items)),
+    ...(metadata.embedding && (await embedding(tensors, metadata.embedding, users, items))),
+    filter: filterTerm(metadata),
     weights: weights(tensors),
     seen: metadata.seen && (await seen(tensors, metadata.seen, users, items, positions)),
     users: await ids(tensors, "users.ids", metadata.ids.users, users),
@@ -39,16 +40,31 @@ async function decode(file) {
   for (const name of [...tensors.keys()]) if (optional.includes(name.split(".")[0])) tensors.delete(name);
   check(tensors.size === 0, `it has a part that is not known: ${[...tensors.keys()][0]}`);
   check(!model.layers || model.propagated || model.seen, "it lacks the graph that its vectors come from");
+  check((model.head === null) === !metadata.embedding, "its vectors do not fit its way to score");
+  check(!model.filter || model.seen, "it lacks the graph that its filter works on");
   return model;
 }
 
 /** How vectors become a score, and the layers of propagation before it: the one place that knows the words. */
-function scoring({ backbone, layers }) {
-  const ways = { mf: ["dot", false], mlp: ["tower", false], lightgcn: ["dot", true] };
-  check(Object.hasOwn(ways, backbone), `its way to score ${backbone} is not known`);
-  const [head, propagates] = ways[backbone];
+function scoring({ backbone, layers, filter }) {
+  const ways = { mf: ["dot", false], mlp: ["tower", false], lightgcn: ["dot", true], filter: [null, false] };
+  const [, word, added] = /^(\w+?)(\+filter)?$/.exec(backbone) ?? [];
+  check(Object.hasOwn(ways, word) && !(added && word === "filter"), `its way to score ${backbone} is not known`);
+  const [head, propagates] = ways[word];
+  check(Boolean(added || word === "filter") === Boolean(filter), "its filter does not fit its way to score");
   check(count(layers, "layers") <= 64 && layers > 0 === propagates, "its layers do not fit its way to score");
   return { head, layers };
+}
+
+/** The filter's exponents, in multiples of 1/32, and in a mixture beta and epsilon; null: there is none. */
+function filterTerm({ embedding: vectors, filter }) {
+  if (!filter) return null;
+  for (const name of ["q", "p", "r"]) check(count(filter[name], name) <= 64, `its exponent ${name} is too large`);
+  const { beta = null, epsilon } = filter;
+  check((beta !== null) === Boolean(vectors), "its filter does not fit its vectors");
+  const isNumber = (value, least, most) => typeof value === "number" && value >= least && value <= most;
+  check(beta === null || (isNumber(beta, 0, 1e6) && isNumber(epsilon, 1e-12, 1)), "its filter counts for nonsense");
+  return filter;
 }
 
 /** Tables with what puts them together, or vectors that are propagated already. */

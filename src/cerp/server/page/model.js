@@ -1,6 +1,7 @@
 // A .cerp file that recommends in the browser. Ranks exactly as cerp.runtime does in Python:
 // sums in double precision, a score rounded to float32, equal scores in the order of items.
 
+import { GraphFilter } from "./filter.js";
 import { FoldIn } from "./folding.js";
 import { decodeFile } from "./format.js";
 import { Perceptron } from "./perceptron.js";
@@ -13,6 +14,7 @@ export class Model {
   #userVectors;
   #itemVectors;
   #perceptron = null;
+  #filter = null;
   #foldIn = null; // Made when it is first needed.
   #userCode;
   #itemCode;
@@ -26,6 +28,8 @@ export class Model {
     this.#file = file;
     this.#userCode = new Map(file.users.map((id, code) => [id, code]));
     this.#itemCode = new Map(file.items.map((id, code) => [id, code]));
+    if (file.filter) this.#filter = new GraphFilter(file.filter, file);
+    if (file.head === null) return; // No vectors.
     if (file.propagated) {
       ({ users: this.#userVectors, items: this.#itemVectors, columns: this.#columns } = file.propagated);
     } else {
@@ -42,7 +46,7 @@ export class Model {
   recommend(user, { k = 10, excludeSeen = true, exclude = [], candidates = null } = {}) {
     const code = this.#user(user);
     const seen = excludeSeen ? this.#seen(code) : [];
-    return this.#best(this.#scores(this.#vector(this.#userVectors, code)), k, seen, exclude, candidates);
+    return this.#best(this.#scoresOf(code), k, seen, exclude, candidates);
   }
 
   /** The same for someone who is not in the model but likes some of its items. */
@@ -50,14 +54,15 @@ export class Model {
     if (this.#perceptron) throw new Error("A tower cannot recommend from liked items alone; use a known user.");
     if (liked.length === 0) throw new Error("Name at least one liked item.");
     const codes = Int32Array.from(new Set(liked.map((item) => this.#item(item)))).sort();
-    this.#foldIn ??= new FoldIn(this.#userVectors, this.#itemVectors, this.#columns);
-    const vector = this.#foldIn.vector(codes);
-    return this.#best(this.#scores(vector), k, excludeSeen ? codes : [], exclude, candidates);
+    if (this.#itemVectors) this.#foldIn ??= new FoldIn(this.#userVectors, this.#itemVectors, this.#columns);
+    const scores = this.#scores(this.#foldIn?.vector(codes), codes);
+    return this.#best(scores, k, excludeSeen ? codes : [], exclude, candidates);
   }
 
-  /** The k items whose vectors have the largest cosine with that of an item. */
+  /** The k items whose vectors have the largest cosine with that of an item; by a filter alone, its neighbours. */
   similarItems(item, k = 10) {
     const code = this.#item(item);
+    if (!this.#itemVectors) return this.#best(this.#filter.scores([code]), k, [code], [], null);
     const own = this.#vector(this.#itemVectors, code);
     const ownLength = Math.sqrt(dot(own, own, 0));
     const cosines = new Float32Array(this.#file.numItems).map((_, other) => {
@@ -70,7 +75,7 @@ export class Model {
 
   /** Scores of given items for a user. */
   score(user, items) {
-    const scores = this.#scores(this.#vector(this.#userVectors, this.#user(user)));
+    const scores = this.#scoresOf(this.#user(user));
     return items.map((item) => scores[this.#item(item)]);
   }
 
@@ -123,8 +128,19 @@ export class Model {
     return vectors.subarray(code * this.#columns, (code + 1) * this.#columns);
   }
 
-  /** Of all items, as float32. */
-  #scores(vector) {
+  #scoresOf(user) {
+    const vector = this.#itemVectors && this.#vector(this.#userVectors, user);
+    return this.#scores(vector, this.#filter && this.#seen(user));
+  }
+
+  /** Of all items, as float32: by vectors, by the filter, or by both. */
+  #scores(vector, history) {
+    if (!this.#itemVectors) return this.#filter.scores(history);
+    const products = this.#products(vector);
+    return this.#filter ? this.#filter.mixed(products, history, this.#file.filter) : products;
+  }
+
+  #products(vector) {
     const scores = new Float32Array(this.#file.numItems);
     if (this.#perceptron) this.#perceptron.score(vector, scores);
     else for (let i = 0; i < scores.length; i++) scores[i] = dot(vector, this.#itemVectors, i * this.#columns);

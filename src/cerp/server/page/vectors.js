@@ -97,7 +97,7 @@ function neighbourSums({ offsets, neighbours }, values) {
 }
 
 /** Neighbours of every entity, ascending: items of users, then users of items. */
-function bothWays(seen, numUsers, numItems) {
+export function bothWays(seen, numUsers, numItems) {
   const edges = seen.items.length;
   const offsets = new Int32Array(numUsers + numItems + 1);
   offsets.set(seen.offsets);

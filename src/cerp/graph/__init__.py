@@ -1,0 +1,12 @@
+"""What the training graph knows without any trained value: filter, item neighbours, mixtures.
+
+- `cerp.graph.edges`: the training graph from both sides;
+- `cerp.graph.arithmetic`: powers and logarithms defined to the bit;
+- `cerp.graph.filter`: the three-exponent graph filter;
+- `cerp.graph.search`: its exponents, by validation;
+- `cerp.graph.low_pass`: a term of leading singular vectors beside it;
+- `cerp.graph.ease`: linear item-item models, dense and on a sparse support;
+- `cerp.graph.neighbours`: sparse item-item models, pruned and rounded to a byte limit;
+- `cerp.graph.mixture`: vectors and filter together;
+- `cerp.graph.fallback`: popularity for users without training rows.
+"""

@@ -1,0 +1,67 @@
+"""The first stage of a run: what to train for each budget, and who goes through the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cerp import methods
+from cerp.assignment.hashing import Hash
+from cerp.assignment.ordering import order
+from cerp.config import Config, RunOptions
+from cerp.data.ids import Float32Array
+from cerp.data.splits import Splits
+from cerp.errors import ConfigError, DataError
+from cerp.evaluation.metrics import cutoff_of
+from cerp.methods import METHODS
+from cerp.methods.base import Context
+from cerp.models import backbones
+from cerp.runs.filter_pipeline import FilterPipeline, filter_candidate
+from cerp.runs.pipeline import Pipeline
+from cerp.runs.products import Plan
+from cerp.sizing.precision_plan import FULL, NONE, precision_plan
+from cerp.training.losses import LOSSES
+from cerp.training.penalties import PENALTIES
+
+
+def make_plan(splits: Splits, config: Config, options: RunOptions) -> Plan:
+    """What to train for each budget; what cannot be is refused here, before anything is written."""
+    method = methods.method(config.method, config.method_options)
+    cutoff_of(config.selection_metric)
+    if not len(splits.valid):
+        raise DataError(
+            "the validation part is empty, so that no epoch can be selected; split with a "
+            "larger share for validation, or keep users with more interactions (k_core=3)"
+        )
+    if config.teacher is not None and (config.assignment, config.method) != ("learned", "cerp"):
+        raise ConfigError(
+            f"the teacher {config.teacher!r} has codes to be learned from it; train cerp with "
+            "assignment=learned"
+        )
+    if config.mix and not (method.has_vectors and config.store_seen):
+        missing = "the training graph in its file" if method.has_vectors else "vectors"
+        raise ConfigError(f"a mixture with the graph filter needs {missing}; leave out mix=True")
+    if not method.has_vectors:
+        candidate = filter_candidate(splits, config)
+        return Plan(config, splits.fingerprint, {NONE: (candidate,)}, None)
+    backbones.check(config.backbone, config.backbone_options)
+    _ = LOSSES[config.loss], PENALTIES[config.prune.penalty]
+    if config.buckets is not None and config.assignment == "hash":
+        Hash(config.hashing, splits.num_entities, config.buckets)  # refuses what it cannot hash
+    positions = None
+    if method.is_ordered and config.assignment == "hash":
+        positions = order(splits.train, config.ordering, seed=config.seed)
+    context = Context(splits, config, options, (), positions)
+    budgets = (FULL,) if config.method == FULL else config.budgets
+    candidates = {budget: tuple(precision_plan(method, context, budget)) for budget in budgets}
+    return Plan(config, splits.fingerprint, candidates, positions)
+
+
+def pipeline(
+    plan: Plan,
+    splits: Splits,
+    options: RunOptions,
+    teach: Callable[[], Float32Array] | None = None,
+) -> Pipeline:
+    """The stages of a plan: with training, or without for a method that has no vectors."""
+    kind = Pipeline if METHODS[plan.config.method].has_vectors else FilterPipeline
+    return kind(plan, splits, options, teach)

@@ -1,0 +1,115 @@
+"""Vectors and filter that rank together, and who ranks for a model.
+
+Scores are those of `cerp.graph.mixture`. As with vectors alone, a float32 product only says
+which items can be in a list; those are scored by the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cerp.artifact.model import FloatArray, ShippedModel
+from cerp.data.ids import Int32Array
+from cerp.graph.mixture import log_share
+from cerp.runtime.rankers import FilterRanker, Histories, Ranker, VectorRanker
+from cerp.runtime.scoring import DotHead, Excluded, Queries, best_of, pair_products
+from cerp.runtime.selection import UNIT_ROUNDOFF, Lists, contenders, ranked
+
+DoubleArray = npt.NDArray[np.float64]
+
+
+def ranker_of(model: ShippedModel) -> Ranker:
+    """By what the model is made of."""
+    if model.filter is None:
+        return VectorRanker(model)
+    assert model.seen is not None, "files of filters hold their graph"
+    paths = FilterRanker(model.seen, len(model.items), model.filter)
+    return paths if model.embedding is None else MixtureRanker(VectorRanker(model), paths)
+
+
+@dataclass(frozen=True, eq=False)
+class Both:
+    """What vectors and filter are asked about."""
+
+    queries: Queries
+    histories: Histories
+
+    def __len__(self) -> int:
+        return len(self.histories)
+
+
+class MixtureRanker:
+    """``score(u, i) = head(z_u, z_i) + β · log(ε + F(u, i) / max F(u, ·))``"""
+
+    def __init__(self, vectors: VectorRanker, paths: FilterRanker) -> None:
+        assert paths.mixing is not None, "a mixture says how much its filter counts"
+        self.vectors, self.paths, self.mixing = vectors, paths, paths.mixing
+
+    @property
+    def multiplications(self) -> int:
+        """Those of both parts."""
+        return self.vectors.multiplications + self.paths.multiplications
+
+    def of_users(self, users: Int32Array) -> Both:
+        """Their vectors and what they took."""
+        return Both(self.vectors.of_users(users), self.paths.of_users(users))
+
+    def of_liked(self, items: Int32Array) -> Both:
+        """A vector by folding in, and the items themselves."""
+        return Both(self.vectors.of_liked(items), self.paths.of_liked(items))
+
+    def scores(self, asked: Both, items: Int32Array | slice) -> FloatArray:
+        """Exact scores of some items."""
+        scores = self.vectors.scores(asked.queries, items)
+        for row, share in zip(scores, self._shares(asked.histories), strict=True):
+            row[:] = (
+                self.paths.model.floor[items] if share is None else self._sum(row, share[items])
+            )
+        return scores
+
+    def best(self, asked: Both, k: int, excluded: Excluded) -> Lists:
+        """The k best of all items for each."""
+        head = self.vectors.head
+        if not isinstance(head, DotHead):
+            return best_of(self.scores(asked, slice(None)), k, excluded)
+        estimates, margin = head.estimates(asked.queries)
+        shares = np.zeros(estimates.shape)
+        popular = np.zeros(len(asked), dtype=bool)
+        for place, share in enumerate(self._shares(asked.histories)):
+            if share is None:
+                popular[place] = True
+                estimates[place] = self.paths.model.floor
+            else:
+                shares[place] = share
+                estimates[place] += self.mixing.beta * share
+        # The estimates, their parts and the exact scores are each rounded once to float32.
+        margin = margin + 4 * UNIT_ROUNDOFF * np.abs(estimates).max(axis=1, initial=0)
+        margin += 4 * UNIT_ROUNDOFF * self.mixing.beta * np.abs(shares).max(axis=1, initial=0)
+        excluded.mask(estimates)
+        rows, columns = contenders(estimates, k, margin)
+        products = pair_products(asked.queries, rows, head.items, columns).astype(np.float32)
+        exact = self._sum(products, shares[rows, columns])
+        is_popular = popular[rows]
+        exact[is_popular] = self.paths.model.floor[columns[is_popular]]
+        return ranked(rows, columns, exact, len(asked), k)
+
+    def similar(self, item: int, k: int) -> Lists:
+        """By the cosine of vectors."""
+        return self.vectors.similar(item, k)
+
+    def _shares(self, histories: Histories) -> Iterator[DoubleArray | None]:
+        """The logarithms of each user's shares; None for someone without items."""
+        for history in histories:
+            if len(history):
+                strengths = self.paths.model.strength_history(history)
+                yield log_share(strengths, history, self.mixing.epsilon)
+            else:
+                yield None
+
+    def _sum(self, products: FloatArray, shares: DoubleArray) -> FloatArray:
+        total: DoubleArray = products.astype(np.float64) + self.mixing.beta * shares
+        return total.astype(np.float32)

@@ -1,0 +1,131 @@
+"""Who ranks: the vectors of a model, or its graph filter.
+
+A *ranker* turns users, or the items that someone likes, into what it asks about, and
+that into scores and lists. `Runtime` knows no more of a model than that.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from cerp.artifact.model import FloatArray, Seen, ShippedModel
+from cerp.data.ids import Int32Array
+from cerp.graph.edges import Edges
+from cerp.graph.filter import GraphFilter
+from cerp.graph.term import FilterTerm
+from cerp.runtime.folding import FoldIn
+from cerp.runtime.scoring import DotHead, Excluded, Queries, ScoringHead, TowerHead
+from cerp.runtime.selection import Lists
+from cerp.runtime.vectors import vectors_of
+
+Histories = list[Int32Array]
+
+
+class Ranker(Protocol):
+    """What the runtime asks of a model."""
+
+    @property
+    def multiplications(self) -> int:
+        """For one list, at most."""
+
+    def of_users(self, users: Int32Array) -> Any:
+        """How to ask for users of training."""
+
+    def of_liked(self, items: Int32Array) -> Any:
+        """How to ask for someone new who likes some items, distinct and ascending."""
+
+    def scores(self, asked: Any, items: Int32Array | slice) -> FloatArray:
+        """Exact scores of some items, (number of users, number of items)."""
+
+    def best(self, asked: Any, k: int, excluded: Excluded) -> Lists:
+        """The k best of all items for each."""
+
+    def similar(self, item: int, k: int) -> Lists:
+        """The k items most like one, itself left out: one row."""
+
+
+class VectorRanker:
+    """By the vectors of users and items, through the model's head."""
+
+    def __init__(self, model: ShippedModel) -> None:
+        self.num_users = len(model.users)
+        self.vectors = vectors_of(model)
+        self.products = DotHead(self.vectors.items)
+        self.head: ScoringHead = self.products
+        if model.head == "tower":
+            self.head = TowerHead(self.vectors.items, model.weights)
+
+    @property
+    def multiplications(self) -> int:
+        """Of the head."""
+        return self.head.multiplications
+
+    def of_users(self, users: Int32Array) -> Queries:
+        """Queries made of their vectors."""
+        return self.head.queries(self.vectors.users(users))
+
+    def of_liked(self, items: Int32Array) -> Queries:
+        """One query, by folding in."""
+        return self.fold_in.vector(items)[None]
+
+    @cached_property
+    def fold_in(self) -> FoldIn:
+        """Made when someone new comes first."""
+        everyone = np.arange(self.num_users, dtype=np.int32)
+        return FoldIn(self.vectors.users(everyone), self.vectors.items)
+
+    def scores(self, asked: Queries, items: Int32Array | slice) -> FloatArray:
+        """Exact scores of some items."""
+        return self.head.scores(asked, items)
+
+    def best(self, asked: Queries, k: int, excluded: Excluded) -> Lists:
+        """The k best of all items for each query."""
+        return self.head.best(asked, k, excluded)
+
+    def similar(self, item: int, k: int) -> Lists:
+        """By the cosine of vectors; for a tower, of those that it is fed with."""
+        return self.products.similar(item, k)
+
+
+class FilterRanker:
+    """By paths through the training graph, from the items of a user alone."""
+
+    def __init__(self, seen: Seen, num_items: int, term: FilterTerm) -> None:
+        self.model = GraphFilter(Edges(seen.offsets, seen.items, num_items), term.exponents)
+        self.mixing = term.mixing
+
+    @property
+    def multiplications(self) -> int:
+        """A list walks every edge at most once in each direction."""
+        return 2 * len(self.model.edges) + self.model.num_items
+
+    def of_users(self, users: Int32Array) -> Histories:
+        """What they took."""
+        return [self.model.edges.history(user) for user in users.tolist()]
+
+    def of_liked(self, items: Int32Array) -> Histories:
+        """The items: nobody needs to be known."""
+        return [items]
+
+    def scores(self, asked: Histories, items: Int32Array | slice) -> FloatArray:
+        """Exact scores of some items."""
+        rows = [self.model.score_history(history)[items] for history in asked]
+        return np.stack(rows) if rows else np.empty((0, self.model.num_items), dtype=np.float32)
+
+    def best(self, asked: Histories, k: int, excluded: Excluded) -> Lists:
+        """The k best of all items for each history."""
+        ends = np.searchsorted(excluded.rows, np.arange(1, len(asked)))
+        hidden = np.split(excluded.items, ends)
+        items, scores = self.model.best(asked, k, hidden=hidden, without=excluded.everywhere)
+        row, rank = np.nonzero(items >= 0)
+        ends = np.searchsorted(row, np.arange(len(asked)), side="right").tolist()
+        return Lists([0, *ends[:-1]], ends, items[row, rank], scores[row, rank])
+
+    def similar(self, item: int, k: int) -> Lists:
+        """By the weight of the paths from the item: what someone gets who took it alone."""
+        alone = np.array([item], dtype=np.int32)
+        row = np.zeros(1, dtype=np.int64)
+        return self.best([alone], k, Excluded(row, alone, alone[:0]))

@@ -1,0 +1,202 @@
+"""Recommendations from files with a graph filter: against the definition, one number at a time."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import cerp
+from cerp.artifact import ShippedModel
+from cerp.errors import ConfigError
+from cerp.runtime import Runtime
+from golden_filter import FILTER, filter_model
+from small_filters import small_filter, small_mixture
+from small_models import BACKBONES, NUM_ITEMS, NUM_USERS
+
+
+def history(model: ShippedModel, user: int) -> list[int]:
+    seen = model.seen
+    return seen.items[seen.offsets[user] : seen.offsets[user + 1]].tolist()
+
+
+def defined(model: ShippedModel, items: list[int]) -> np.ndarray:
+    """F of all items by the definition; powers by Python's own."""
+    takers: dict[int, list[int]] = {item: [] for item in range(len(model.items))}
+    for user in range(len(model.users)):
+        for item in history(model, user):
+            takers[item].append(user)
+    q, p, r = (getattr(model.filter.exponents, name) for name in ("q", "p", "r"))
+    found = np.zeros(len(model.items))
+    for item, users in takers.items():
+        for start in items:
+            for user in set(users) & set(takers[start]):
+                found[item] += len(takers[start]) ** -p * len(history(model, user)) ** -q
+        found[item] *= len(users) ** -r if users else 0
+    return found
+
+
+def with_floor(strengths: np.ndarray, model: ShippedModel) -> np.ndarray:
+    """Items that no path reaches: below all others, by popularity."""
+    degrees = np.bincount(model.seen.items, minlength=len(model.items))
+    return np.where(strengths > 0, strengths, -1 / (1 + degrees))
+
+
+# The filter alone
+
+
+def test_a_known_answer():
+    # bo (11, 12) shares 11 with ann (10, 11) and 12 with cy. Item 10: one path 11-ann-10, with
+    # d_11 = 2, d_ann = 2, d_10 = 1: 2^-1/2 / 2. Item 500 is reached by nobody: -1/(1+0).
+    runtime = cerp.load(FILTER)
+    assert runtime.recommend("bo") == [(10, pytest.approx(2**-0.5 / 2)), (500, -1.0)]
+    # cy took 12 alone, so 11 by bo: d_12 = 2, d_bo = 2, d_11 = 2; 10 is out of reach: -1/2.
+    wanted = [(11, pytest.approx(2**-0.5 / 2 * 2**-0.25)), (10, -0.5), (500, -1.0)]
+    assert runtime.recommend("cy") == wanted
+
+
+def test_someone_without_items_gets_popularity():
+    # 11 and 12 were taken twice, 10 once, 500 never.
+    found = [item for item, _ in cerp.load(FILTER).recommend("di")]
+    assert found == [11, 12, 10, 500]
+
+
+def test_scores_are_those_of_the_definition():
+    model = small_filter()
+    scores = Runtime(model).score_all(np.arange(NUM_USERS, dtype=np.int32))
+    for user, row in enumerate(scores):
+        wanted = with_floor(defined(model, history(model, user)), model)
+        np.testing.assert_allclose(row, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("exclude_seen", [True, False])
+@pytest.mark.parametrize("k", [1, 7, 100])
+def test_lists_are_the_best_of_all_scores(k: int, *, exclude_seen: bool):
+    model = small_filter()
+    runtime = Runtime(model)
+    users = runtime.users.values.tolist()
+    lists = runtime.recommend_many(users, k, exclude_seen=exclude_seen)
+    scores = runtime.score_all(np.arange(NUM_USERS, dtype=np.int32))
+    for user, found in enumerate(lists):
+        hidden = set(history(model, user)) if exclude_seen else set()
+        order = sorted(set(range(NUM_ITEMS)) - hidden, key=lambda item: (-scores[user, item], item))
+        assert [item for item, _ in found] == runtime.items.decode(np.array(order[:k]))
+        assert [score for _, score in found] == [scores[user, item] for item in order[:k]]
+    assert lists[3] == runtime.recommend(users[3], k, exclude_seen=exclude_seen)
+
+
+def test_what_is_excluded_and_who_is_a_candidate():
+    runtime = Runtime(small_filter())
+    user = runtime.users.decode([2])[0]
+    whole = runtime.recommend(user, NUM_ITEMS)
+    first, second, third, fourth = (place.item for place in whole[:4])
+    assert runtime.recommend(user, 2, exclude=[first, third]) == [whole[1], whole[3]]
+    assert runtime.recommend(user, 5, candidates=[third, second]) == [whole[1], whole[2]]
+    assert runtime.recommend(user, 5, candidates=[]) == []
+    seen = runtime.seen(user)
+    assert runtime.recommend(user, 5, candidates=seen) == []
+    assert runtime.score(user, [fourth, first]).tolist() == [whole[3].score, whole[0].score]
+
+
+def test_someone_new_gets_what_a_user_with_the_same_items_gets():
+    runtime = Runtime(small_filter())
+    for user in runtime.users.values[:-1].tolist():
+        liked = runtime.seen(user)
+        assert runtime.recommend_for(liked[::-1], 9) == runtime.recommend(user, 9)
+    assert runtime.takes_liked_items
+
+
+def test_similar_items_are_those_of_someone_who_took_nothing_else():
+    runtime = Runtime(small_filter())
+    item = runtime.items.decode([5])[0]
+    assert runtime.similar_items(item, 6) == runtime.recommend_for([item], 6)
+    assert item not in [place.item for place in runtime.similar_items(item, NUM_ITEMS)]
+
+
+def test_scipy_changes_no_bit(monkeypatch: pytest.MonkeyPatch):
+    users = np.arange(NUM_USERS, dtype=np.int32)
+    with_scipy = Runtime(small_filter())
+    scores, ids = with_scipy.score_all(users), with_scipy.users.values.tolist()
+    lists = with_scipy.recommend_many(ids, 8)
+    monkeypatch.setattr("cerp.graph.two_hops._scipy_is_there", lambda: False)
+    alone = Runtime(small_filter())
+    assert alone.score_all(users).tobytes() == scores.tobytes()
+    assert alone.recommend_many(ids, 8) == lists
+
+
+def test_neither_scipy_nor_torch_is_needed():
+    code = (
+        "import sys; sys.modules['scipy'] = None; import cerp; "
+        f"runtime = cerp.load({str(FILTER)!r}); print(runtime.recommend('bo', 1)[0].item); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
+    assert (found.stdout.strip(), found.returncode) == (b"10", 0), found.stderr
+
+
+def test_the_runtime_says_that_it_is_a_filter():
+    told = repr(cerp.load(FILTER))
+    assert "scores: graph filter" in told
+    assert "numbers a vector" not in told
+    assert Runtime(filter_model()).multiplications == 2 * 5 + 4
+
+
+# Vectors and filter
+
+
+def mixed(model: ShippedModel, scores: np.ndarray, items: list[int]) -> np.ndarray:
+    """The definition, by Python's logarithm."""
+    if not items:
+        return with_floor(np.zeros(len(scores)), model)
+    strengths = defined(model, items)
+    peak = max(value for item, value in enumerate(strengths) if item not in items)
+    beta, epsilon = model.filter.mixing.beta, model.filter.mixing.epsilon
+    shares = [math.log(epsilon + (value / peak if peak else 0)) for value in strengths]
+    return np.array([score + beta * share for score, share in zip(scores, shares, strict=True)])
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_a_mixture_adds_the_logarithm_of_the_filter_s_share(backbone: str):
+    model = small_mixture(backbone)
+    users = np.arange(NUM_USERS, dtype=np.int32)
+    vectors = Runtime(replace(model, filter=None)).score_all(users)
+    found = Runtime(model).score_all(users)
+    for user in range(NUM_USERS):
+        wanted = mixed(model, vectors[user], history(model, user))
+        np.testing.assert_allclose(found[user], wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("beta", [0.0, 0.25, 3.0, 256.0])
+def test_lists_of_a_mixture_are_the_best_of_its_scores(backbone: str, beta: float):
+    runtime = Runtime(small_mixture(backbone, beta))
+    ids = runtime.users.values.tolist()
+    scores = runtime.score_all(np.arange(NUM_USERS, dtype=np.int32))
+    for user, found in enumerate(runtime.recommend_many(ids, 6)):
+        hidden = history(runtime.model, user)
+        free = [item for item in range(NUM_ITEMS) if item not in hidden]
+        order = sorted(free, key=lambda item: (-scores[user, item], item))[:6]
+        assert [place.score for place in found] == [scores[user, item] for item in order]
+        assert [place.item for place in found] == runtime.items.decode(np.array(order))
+
+
+def test_a_mixture_takes_liked_items_where_its_vectors_do():
+    runtime = Runtime(small_mixture("lightgcn"))
+    liked = runtime.items.decode([1, 4, 9])
+    found = runtime.recommend_for(liked, 5)
+    assert len(found) == 5
+    assert not set(liked) & {place.item for place in found}
+    assert "with graph filter" in repr(runtime)
+    with pytest.raises(ConfigError, match="tower"):
+        Runtime(small_mixture("mlp")).recommend_for(liked)
+
+
+def test_popularity_for_someone_without_items_in_a_mixture():
+    runtime = Runtime(small_mixture("lightgcn"))
+    nobody = runtime.users.decode([NUM_USERS - 1])[0]
+    filtered = Runtime(small_filter())
+    assert runtime.recommend(nobody, 12) == filtered.recommend(nobody, 12)
