@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from cerp import artifact
 from cerp.artifact import ComposedEmbedding, Index, Seen, ShippedModel, Table
 from cerp.cli import app
-from cerp.data.formats.duckdb_scan import Database
+from cerp.data.formats.duckdb_scan import Database, exact
 from cerp.data.ids import Ids
 from cerp.errors import ConfigError, DataError
 from cerp.runtime import Runtime
@@ -173,6 +173,26 @@ def test_mistakes_are_named_and_leave_no_file(
         "users.csv",
     }
     assert Path("users.csv").read_text() == "ann,7\n"
+
+
+def test_tables_of_users_and_lists_have_any_name(file, tmp_path: Path):
+    folder = tmp_path / "user=eve" / "[l]*"
+    folder.mkdir(parents=True)
+    users, output = folder / "u[1].parquet", folder / "l*.parquet"
+    with Database() as database:
+        database.rows(
+            f"copy (select 8 as user_id) to '{folder / 'u1.parquet'}' (format parquet); "
+            f"copy (select 7 as user_id) to '{users}' (format parquet)"
+        )
+        run(file(), "--users", str(users), "--output", str(output), "-k", "1")
+        table = "read_parquet($file, hive_partitioning=false)"
+        found = database.rows(f"select * from {table}", {"file": exact(output)})
+    assert found == [(7, 20, 1, 2.0)]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "l*.parquet",
+        "u1.parquet",
+        "u[1].parquet",
+    ]
 
 
 def test_unknown_users_are_found_before_any_list_is_made(file, tmp_path: Path, monkeypatch):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cerp.data.formats.columns import USER_NAMES, is_recognised
-from cerp.data.formats.duckdb_scan import Database, ScanError
+from cerp.data.formats.duckdb_scan import Database, ScanError, exact
 from cerp.data.ids import Id, Ids
 from cerp.errors import ConfigError, DataError
 from cerp.files import refuse_unwritable, replacing, scratch_beside
@@ -116,13 +116,13 @@ def _csv_users(path: Path, ids: Ids) -> Iterator[tuple[str, Id]]:
 
 
 def _parquet_users(path: Path) -> Iterator[tuple[str, Id]]:
-    given = {"file": str(path)}
+    table, given = "read_parquet($file, hive_partitioning=false)", {"file": exact(path)}
     try:
         with Database() as database:
-            described = database.rows("describe select * from read_parquet($file)", given)
+            described = database.rows(f"describe select * from {table}", given)
             names = [name for name, *_ in described]
             name = names[_user_column(names, path)].replace('"', '""')
-            rows = database.rows(f'select "{name}" from read_parquet($file)', given)
+            rows = database.rows(f'select "{name}" from {table}', given)
             for number, (user,) in enumerate(rows, start=1):
                 yield f"row {number}", user
     except ScanError as error:
@@ -161,10 +161,11 @@ def _convert(table: Path, parquet: Path, runtime: Runtime) -> None:
     with Database() as database:
         database.rows(
             f"copy (select * from read_csv($file, auto_detect=false, header=true, "
-            f"columns={columns}, quote='\"', escape='\"')) to '{target}' "
+            f"columns={columns}, quote='\"', escape='\"', compression=none, "
+            f"hive_partitioning=false)) to '{target}' "
             # The target is a scratch file already.
             "(format parquet, use_tmp_file false)",
-            {"file": str(table)},
+            {"file": exact(table)},
         )
 
 
