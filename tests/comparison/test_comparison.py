@@ -26,10 +26,11 @@ from cerp.comparison.variants import POPULARITY, chosen_names, config_of, varian
 from cerp.comparison.worker import JobFolder, work
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
-from cerp.errors import ConfigError, DataError
+from cerp.errors import BusyError, ConfigError, DataError
 from cerp.evaluation.baselines import Popularity
 from cerp.evaluation.evaluate import evaluate
 from cerp.evaluation.metrics import Metrics
+from cerp.locks import claimed
 from cerp.methods import METHODS
 from cerp.pages.tables import TablePage, to_html, to_markdown
 from cerp.runs.fit import fit_all
@@ -154,6 +155,23 @@ def test_a_refused_budget_does_not_take_the_others_with_it(splits: Splits, tmp_p
     found = done(job, splits, tmp_path)
     assert (found["75%"].error, found["75%"].nnz) == (None, 200)
     assert "it must allow from 2" in (found["1000"].error or "")
+
+
+def test_an_error_that_may_pass_is_no_result(splits: Splits, tmp_path: Path):
+    (job,) = plan(["ud"], ["mf"], ["75%"], 1, settings=TINY)
+    with (
+        claimed(JobFolder.of(tmp_path, job).run("75%"), ()),
+        pytest.raises(BusyError, match="another process is at work"),
+    ):
+        done(job, splits, tmp_path)
+    assert done(job, splits, tmp_path)["75%"].error is None
+
+
+def test_a_wrong_setting_is_no_result(splits: Splits, tmp_path: Path):
+    wrong = {**TINY, "method_options": {"of": "no such thing"}}
+    (job,) = plan(["magnitude"], ["mf"], ["75%"], 1, settings=wrong)
+    with pytest.raises(ConfigError, match="choose table or codebooks"):
+        done(job, splits, tmp_path)
 
 
 def test_an_interrupted_job_goes_on_with_the_run_it_was_in(

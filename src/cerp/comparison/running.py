@@ -7,21 +7,34 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from cerp.comparison.display import Display
 from cerp.comparison.jobs import Job
 from cerp.comparison.results import Results
-from cerp.comparison.worker import DATA_FOLDER, JOB_FILE, LOG_FILE, JobFolder
+from cerp.comparison.worker import DATA_FOLDER, JOB_FILE, LOG_FILE, RESULTS_FILE, JobFolder
 from cerp.config import differences
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, TrainingError
-from cerp.files import make_folder, write_json
+from cerp.files import ABANDONED_SECONDS, make_folder, sweep, write_json
+from cerp.locks import claimed
 
 LOOK_EVERY_SECONDS = 0.2
 WORKER = [sys.executable, "-m", "cerp.comparison.worker"]
 """The command that does the job of a folder."""
+
+
+@contextmanager
+def one_at_a_time(folder: Path) -> Iterator[None]:
+    """Hold the folder of a comparison, from reading its results to writing its tables."""
+    with claimed(folder, (RESULTS_FILE, DATA_FOLDER, "table.*")):
+        for inside in (folder / "users", *(folder / "jobs").glob("*")):
+            # A worker may outlive the process that held the folder by a checkpoint.
+            sweep(inside, ("*",), ABANDONED_SECONDS)
+        yield
 
 
 def missing(jobs: list[Job], results: Results) -> list[Job]:

@@ -29,7 +29,7 @@ from cerp.comparison.results import (
 )
 from cerp.config import Config, RunOptions
 from cerp.data.splits import Part, Splits
-from cerp.errors import CerpError, ConfigError
+from cerp.errors import BudgetError, CerpError
 from cerp.evaluation.baselines import Popularity
 from cerp.evaluation.evaluate import evaluate
 from cerp.evaluation.metrics import Metrics
@@ -134,12 +134,12 @@ def _popularity(job: Job, splits: Splits, folder: JobFolder) -> Result:
 def _run(
     job: Job, config: Config, budget: str, splits: Splits, folder: JobFolder, device: str
 ) -> Result:
-    """Train and judge one cell."""
+    """Train and judge one cell; that the budget cannot be met is a result, no other error is."""
     config = replace(config, budgets=(budget,))
     place = folder.run(budget)
     try:
         [model] = fit_all(splits, config, RunOptions(device=device, folder=place, resume=True))
-    except ConfigError as error:
+    except BudgetError as error:
         return _trained(job, budget, config, splits, device, error=str(error))
     cell = Cell(job.method, job.backbone, budget, job.seed)
     write_user_values(folder.comparison, cell, _judged(model))

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from filelock import FileLock, Timeout
 
 from cerp.artifact import Encoding
 from cerp.config import Config, differences
 from cerp.errors import CheckpointError, ConfigError, DataError
 from cerp.export.size_limit import SizeLimit
 from cerp.files import make_folder, write_bytes, write_json, write_text
+from cerp.locks import claimed
 from cerp.methods.base import CHECKPOINT
 from cerp.runs.products import Coded, Judged, Plan, Searched, Shipped, Trained
 from cerp.sizing.precision_plan import Candidate
@@ -39,7 +39,9 @@ FORMAT = 2
 """Of run folders. The first ones had no number."""
 PLAN, SEARCHED = "plan.json", "searched.safetensors"
 ORDER, CODED = "order.safetensors", "coded.safetensors"
-RESULT, CURVES, LOCK = "metrics.json", "curves.jsonl", ".lock"
+RESULT, CURVES = "metrics.json", "curves.jsonl"
+WRITTEN = ("*.safetensors", "*.json", CURVES, "model-*.cerp")
+"""Names of all that a run writes, as in a shell."""
 FIRST_PLAN = "config.json"
 """What the first cerp wrote in place of a plan."""
 
@@ -248,21 +250,8 @@ class RunFolder:
         if rank() > 0:
             yield
             return
-        make_folder(self.path)
-        lock = FileLock(self.path / LOCK, timeout=0)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise ConfigError(
-                f"another process is at work in {self.path}; wait until it ends, or choose "
-                "another folder"
-            ) from None
-        except (OSError, NotImplementedError):
-            pass  # a file system without locks
-        try:
+        with claimed(self.path, WRITTEN):
             yield
-        finally:
-            lock.release()
 
     def _read(self, name: str, read: Callable[[], _Product]) -> _Product:
         """A product from its file; an error that names the file where it is not one."""
