@@ -136,9 +136,12 @@ def flushed(monkeypatch) -> list[str]:
         os, "fsync", lambda fd: seen.append(str(Path(f"/proc/self/fd/{fd}").readlink()))
     )
     for name, function in (("replace", replace), ("rename", rename)):
-        monkeypatch.setattr(
-            Path, name, lambda path, to, do=function: (seen.append("renamed"), do(path, to))[1]
-        )
+
+        def renamed(path: Path, to: Path, do=function) -> Path:
+            seen.append("renamed")
+            return do(path, to)
+
+        monkeypatch.setattr(Path, name, renamed)
     return seen
 
 

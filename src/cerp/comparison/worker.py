@@ -35,6 +35,7 @@ from cerp.evaluation.evaluate import evaluate
 from cerp.evaluation.metrics import Metrics
 from cerp.runs.fit import fit_all
 from cerp.runs.fitted_model import FittedModel
+from cerp.runs.sealed import read_json
 from cerp.training.malloc import freed_memory_kept
 from cerp.training.stages import score_memory
 
@@ -143,7 +144,7 @@ def _run(
         return _trained(job, budget, config, splits, device, error=str(error))
     cell = Cell(job.method, job.backbone, budget, job.seed)
     write_user_values(folder.comparison, cell, _judged(model))
-    device_name = json.loads((place / "metrics.json").read_text("utf-8"))["device"]
+    device_name = read_json(place / "metrics.json").get("device", device)
     figures = figures_of(model.facts, model.splits.num_entities * config.dim)
     return _trained(job, budget, config, splits, device_name, **figures)
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_type_hints
 
 from cerp.choices import ValuePrecision
 from cerp.data.splits import PARTS
+from cerp.evaluation.metrics import cutoff_of
+from cerp.kinds import fits
 
 OF_THE_FILE = ("embedding_bytes", "file_bytes", "why_no_file")
 """What only a model that was shipped, or refused to be, has."""
+
+Figures = dict[str, str | float | dict[str, float | None] | None]
+"""Of one part: means by metric, ``on``, and the same for popular and rare items."""
 
 
 @dataclass(frozen=True)
@@ -71,16 +76,18 @@ class ModelFacts:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> ModelFacts:
-        """The inverse of `to_json`; a key that is missing is a `KeyError`."""
+        """The inverse of `to_json`; a `KeyError` or `TypeError` where it is not as written."""
         metric = values["selection_metric"]
         plain: dict[str, Any] = {name: values[name] for name in _PLAIN}
         plain |= {name: values.get(name) for name in OF_THE_FILE}
-        return cls(
-            **plain,
-            best_valid=values[_best_key(metric)],
-            selection_metric=metric,
-            metrics={part: values[part] for part in PARTS if part in values},
-        )
+        plain |= {"selection_metric": metric, "best_valid": values[_best_key(metric)]}
+        plain["metrics"] = {part: values[part] for part in PARTS if part in values}
+        for name, kind in {**get_type_hints(cls), "metrics": dict[str, Figures]}.items():
+            if not fits(plain[name], kind):
+                raise TypeError(f"{name} is {plain[name]!r}")
+        if "test" in plain["metrics"]:
+            _refuse_incomplete(plain["metrics"]["test"], cutoff_of(metric))
+        return cls(**plain)
 
 
 _PLAIN = (
@@ -103,3 +110,11 @@ _PLAIN = (
 
 def _best_key(metric: str) -> str:
     return f"best_valid_{metric}"
+
+
+def _refuse_incomplete(figures: Figures, cutoff: int) -> None:
+    """Refuse figures without those that everything that shows a model relies on."""
+    numbers = dict.fromkeys((f"ndcg@{cutoff}", f"recall@{cutoff}", "users"), float)
+    for name, kind in {**numbers, "head": dict, "tail": dict}.items():
+        if not fits(figures[name], kind):
+            raise TypeError(f"{name} is {figures[name]!r}")

@@ -177,4 +177,10 @@ def load_run(folder: str | Path, splits: Splits, *, device: str = "cpu") -> list
             f"{folder} lacks {', '.join(missing)}, which the run wrote when it was finished; "
             "training with resume=True makes again what is missing"
         )
-    return Pipeline(plan, splits, RunOptions(device=device, folder=there.path)).models()
+    try:
+        return Pipeline(plan, splits, RunOptions(device=device, folder=there.path)).models()
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise DataError(
+            f"the files in {folder} do not fit together ({type(error).__name__}: {error}); were "
+            "some of them changed? Put them back, or train again into another folder"
+        ) from error
