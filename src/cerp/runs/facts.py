@@ -81,7 +81,7 @@ class ModelFacts:
         plain: dict[str, Any] = {name: values[name] for name in _PLAIN}
         plain |= {name: values.get(name) for name in OF_THE_FILE}
         plain |= {"selection_metric": metric, "best_valid": values[_best_key(metric)]}
-        plain["metrics"] = {part: values[part] for part in PARTS if part in values}
+        plain["metrics"] = {part: values[part] for part in PARTS if values.get(part) is not None}
         for name, kind in {**get_type_hints(cls), "metrics": dict[str, Figures]}.items():
             if not fits(plain[name], kind):
                 raise TypeError(f"{name} is {plain[name]!r}")
