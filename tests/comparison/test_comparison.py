@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from cerp.cli import app
@@ -336,6 +337,47 @@ def test_folders_of_other_data_or_settings_do_not_merge(tmp_path: Path, differen
         mine.merge(other)
 
 
+def test_results_of_another_number_of_threads_do_not_merge(tmp_path: Path):
+    mine, other = Results(tmp_path / "mine"), Results(tmp_path / "other")
+    mine.add([made_up(mine.folder, "popularity", [0.5])])
+    mine.add([made_up(mine.folder, "ud", [0.5], threads=1)])
+    other.add([made_up(other.folder, "qr", [0.5], threads=2)])
+    with pytest.raises(ConfigError, match=r"results of 1 threads, .*other those of 2, .*OMP_NUM"):
+        mine.merge(other)
+    gpu = Results(tmp_path / "gpu")
+    gpu.add([made_up(gpu.folder, "qr", [0.5], threads=2, device="H200")])
+    mine.merge(gpu)
+    assert [one.threads for one in mine.all] == [None, 1, 2]
+
+
+def test_a_comparison_goes_on_with_the_threads_it_began_with(
+    folder: Path, splits: Splits, monkeypatch
+):
+    def threads(method: str, processes: int) -> int:
+        run(
+            plan([method], ["mf"], ["90%"], 1),
+            splits,
+            Results(folder),
+            Record(),
+            processes=processes,
+        )
+        described = folder / "jobs" / f"{method}.mf.seed0" / "job.json"
+        return json.loads(described.read_text())["threads"]
+
+    monkeypatch.setenv("OMP_NUM_THREADS", "")
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    assert threads("ud", 2) == 4
+    [first] = Results(folder).all
+    path = folder / "results.jsonl"
+    path.write_text(f"{replace(first, threads=4).to_line()}\n")
+    assert threads("qr", 1) == 4
+
+
+def test_a_result_says_how_many_threads_trained_it(splits: Splits, tmp_path: Path):
+    (job,) = plan(["ud"], ["mf"], ["75%"], 1, settings=TINY)
+    assert done(job, splits, tmp_path)["75%"].threads == torch.get_num_threads()
+
+
 def test_a_folder_of_refused_cells_alone_merges_too(tmp_path: Path):
     refused, mine = Results(tmp_path / "refused"), Results(tmp_path / "mine")
     refused.add([replace(made_up(tmp_path, "ud", [0.5]), error="too small")])
@@ -525,7 +567,9 @@ def test_a_worker_ends_when_nobody_holds_its_input(splits: Splits, tmp_path: Pat
     splits.save(tmp_path / "data")
     place = tmp_path / "jobs" / job.name
     place.mkdir(parents=True)
-    (place / "job.json").write_text(json.dumps({"job": job.to_dict(), "device": "cpu"}))
+    (place / "job.json").write_text(
+        json.dumps({"job": job.to_dict(), "device": "cpu", "threads": 1})
+    )
     command = [sys.executable, "-m", "cerp.comparison.worker", str(place)]
     ended = subprocess.run(command, input=b"", capture_output=True, check=False, timeout=60)
     assert ended.returncode != 0

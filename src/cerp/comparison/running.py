@@ -67,10 +67,11 @@ def run(
     results.check(jobs, splits.fingerprint)
     _keep_data(splits, results.folder)
     waiting = missing(jobs, results)
-    folders = {job.name: _described(job, results.folder, device) for job in waiting}
+    threads = results.threads or _threads(processes)
+    folders = {job.name: _described(job, results.folder, device, threads) for job in waiting}
     failed: dict[str, str] = {}
     started = time.monotonic()
-    with _Processes(processes) as running:
+    with _Processes(processes, threads) as running:
         while waiting or running.jobs:
             if time_limit is not None and time.monotonic() - started >= time_limit:
                 waiting.clear()
@@ -100,7 +101,7 @@ def _keep_data(splits: Splits, folder: Path) -> None:
         raise ConfigError(f"{folder} holds a comparison on other data; choose another folder")
 
 
-def _described(job: Job, comparison: Path, device: str) -> JobFolder:
+def _described(job: Job, comparison: Path, device: str, threads: int) -> JobFolder:
     """The folder of a job, with what is asked of it; refused where other settings are at work."""
     folder = JobFolder.of(comparison, job)
     path = folder.path / JOB_FILE
@@ -113,8 +114,17 @@ def _described(job: Job, comparison: Path, device: str) -> JobFolder:
                 f"{'; '.join(found)} (asked for against there). Choose another folder, or remove it"
             )
     make_folder(folder.path)
-    write_json(path, {"job": job.to_dict(), "config": config, "device": device})
+    described = {"job": job.to_dict(), "config": config, "device": device, "threads": threads}
+    write_json(path, described)
     return folder
+
+
+def _threads(processes: int) -> int:
+    """Of each process, in a comparison that begins: as told, else its share of the cores."""
+    told = os.environ.get("OMP_NUM_THREADS", "")
+    return (
+        int(told) if told.isdecimal() and int(told) else max(1, (os.cpu_count() or 1) // processes)
+    )
 
 
 def _reason(code: int, folder: JobFolder) -> str:
@@ -126,12 +136,10 @@ def _reason(code: int, folder: JobFolder) -> str:
 class _Processes:
     """Worker processes, so many at a time."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, threads: int) -> None:
         self.most = most
         self.jobs: dict[str, subprocess.Popen[bytes]] = {}
-        # Without this, each process would take all cores for itself.
-        threads = str(max(1, (os.cpu_count() or 1) // most))
-        self.environment = {"OMP_NUM_THREADS": threads, **os.environ}
+        self.environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
 
     @property
     def have_room(self) -> bool:

@@ -17,6 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from cerp._version import __version__
 from cerp.comparison.jobs import Cell, Job
 from cerp.comparison.results import (
@@ -144,9 +146,10 @@ def _run(
         return _trained(job, budget, config, splits, device, error=str(error))
     cell = Cell(job.method, job.backbone, budget, job.seed)
     write_user_values(folder.comparison, cell, _judged(model))
-    device_name = read_json(place / "metrics.json").get("device", device)
+    noted = read_json(place / "metrics.json")
     figures = figures_of(model.facts, model.splits.num_entities * config.dim)
-    return _trained(job, budget, config, splits, device_name, **figures)
+    figures["threads"] = noted.get("threads")
+    return _trained(job, budget, config, splits, noted.get("device", device), **figures)
 
 
 def _judged(model: FittedModel) -> Metrics:
@@ -180,6 +183,8 @@ def main(path: Path) -> None:
     folder = JobFolder(path)
     described = json.loads((path / JOB_FILE).read_text("utf-8"))
     job, device = Job.from_dict(described["job"]), described["device"]
+    if described["threads"]:
+        torch.set_num_threads(described["threads"])
     found: list[Result] = []
     with freed_memory_kept(device):
         for result in work(job, Splits.load(folder.comparison / DATA_FOLDER), folder, device):
