@@ -90,7 +90,7 @@ def test_a_split_with_a_nul_byte_is_refused(tmp_path: Path):
 LONG = "x" * 1001
 FLAWED: list[tuple[str, str]] = [
     (LONG, "has 1,001 characters; an id has at most 1,000"),
-    ("a\ud800", "half a surrogate pair"),
+    ("a\ud800", "holds half a surrogate pair"),
     ("a\0", "holds the character NUL"),
 ]
 

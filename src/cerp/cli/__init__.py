@@ -30,6 +30,7 @@ from cerp.cli import (
 from cerp.cli.words import for_the_command_line
 from cerp.errors import CerpError
 from cerp.files import FULL_OR_BROKEN
+from cerp.terminal import printable
 
 INTERRUPTED = 130
 
@@ -119,5 +120,5 @@ def _let_go_of_output() -> None:
 def _fail(error: BaseException, message: str, exit_code: int) -> None:
     if os.environ.get("CERP_DEBUG"):
         raise error
-    typer.echo(f"error: {message}", err=True)
+    typer.echo(f"error: {printable(message)}", err=True)
     sys.exit(exit_code)

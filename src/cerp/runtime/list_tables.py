@@ -17,6 +17,7 @@ from cerp.runtime.recommending import Recommendation, Runtime
 
 HEADER = ("user", "item", "rank", "score")
 PARQUET = (".parquet", ".pq")
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 CHUNK = 1024
 """Users at a time: lists are written before the next ones are made."""
 
@@ -68,6 +69,11 @@ def refuse_unknown(found: FoundUsers, path: Path, ids: Ids) -> None:
     )
 
 
+def looks_like_a_formula(ids: Ids) -> bool:
+    """Whether a spreadsheet that opens a CSV file would compute some of the ids."""
+    return not ids.are_integers and any(one[:1] in FORMULA_STARTS for one in ids.values.tolist())
+
+
 def write_lists(
     path: Path,
     runtime: Runtime,
@@ -92,10 +98,13 @@ def _write_csv(
     count = 0
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
+        # csv quotes what is in its own line ending, and other readers end lines at a \r too.
+        quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
         table.writerow(HEADER)
         for chunk in _chunks(users):
             rows = list(_places(chunk, recommend(chunk)))
-            table.writerows(rows)
+            for row in rows:
+                (quoted if "\r" in f"{row[0]}{row[1]}" else table).writerow(row)
             count += len(rows)
     return count
 
