@@ -8,8 +8,8 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1] / "src" / "cerp"
 TOP = "top"
 """The files beside the rooms that everything may use."""
-SURFACE = ("__init__", "nn")
-"""What users import: it stands on all rooms, and no room imports it."""
+SURFACE = ("__init__", "nn", "start")
+"""What users import or run: it stands on all rooms, and no room imports it."""
 
 
 def imports_of(path: Path, *, only_on_import: bool = False) -> set[str]:

@@ -7,7 +7,8 @@ import pytest
 
 from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError, OutputError
-from cerp.files import make_folder, refuse_unwritable, write_text
+from cerp.files import make_folder, refuse_unwritable, replacing, write_text
+from cerp.locks import claimed
 
 
 @pytest.fixture(autouse=True)
@@ -99,3 +100,84 @@ def test_what_a_killed_writer_left_goes_with_a_later_write_of_the_same_file():
     write_text(Path("new"), "text")
     # Those that stay: of a writer that may still be at work, and of another file.
     assert {path.name for path in Path().glob(".*")} == set(names[1:])
+
+
+def test_overwriting_keeps_who_may_read_a_file():
+    Path("afile").chmod(0o600)
+    with replacing(Path("afile")) as scratch:
+        assert scratch.stat().st_mode & 0o777 == 0o600  # before there is anything to read
+        scratch.write_text("secret")
+    assert Path("afile").stat().st_mode & 0o777 == 0o600
+    assert Path("afile").read_text() == "secret"
+
+
+@pytest.mark.parametrize("name", ["afile", "not there yet"])
+def test_a_link_stays_and_what_it_points_to_is_written(name: str):
+    Path("adir/link").symlink_to(Path("..") / name)
+    write_text(Path("adir/link"), "text")
+    assert Path("adir/link").is_symlink()
+    assert Path(name).read_text() == "text"
+    assert not list(Path("adir").glob(".*"))
+
+
+def test_a_device_is_written_to_and_stays_what_it_is(capfd):
+    write_text(Path("/dev/stdout"), "text")
+    assert capfd.readouterr().out == "text"
+    with pytest.raises(OutputError, match="cannot write /dev/full: No space left on device"):
+        write_text(Path("/dev/full"), "text")
+    assert Path("/dev/full").is_char_device()
+
+
+def flushed(monkeypatch) -> list[str]:
+    """The names of what is flushed to disk, as it is flushed, and of what is renamed."""
+    seen: list[str] = []
+    replace, rename = Path.replace, Path.rename
+    monkeypatch.setattr(
+        os, "fsync", lambda fd: seen.append(str(Path(f"/proc/self/fd/{fd}").readlink()))
+    )
+    for name, function in (("replace", replace), ("rename", rename)):
+
+        def renamed(path: Path, to: Path, do=function) -> Path:
+            seen.append("renamed")
+            return do(path, to)
+
+        monkeypatch.setattr(Path, name, renamed)
+    return seen
+
+
+def test_a_files_bytes_are_on_disk_before_it_has_its_name_and_the_name_after(monkeypatch):
+    seen = flushed(monkeypatch)
+    write_text(Path("adir/new"), "text")
+    first, *rest = seen
+    assert first.endswith(".writing")
+    assert rest == ["renamed", str(Path("adir").absolute())]
+
+
+def test_a_split_is_on_disk_before_it_has_its_name_and_the_name_after(monkeypatch):
+    splits = synthetic(20, 10, 100).split()
+    seen = flushed(monkeypatch)
+    splits.save("adir/split")
+    *files, folder, renamed, above = seen
+    names = {Path(file).name for file in files}
+    assert names == {"train.txt", "valid.txt", "test.txt", "meta.json"}
+    assert folder.endswith(".writing")
+    assert (renamed, above) == ("renamed", str(Path("adir").absolute()))
+
+
+def test_a_split_folder_has_the_permissions_that_the_umask_leaves():
+    before = os.umask(0o077)
+    try:
+        synthetic(20, 10, 100).split().save("split")
+    finally:
+        os.umask(before)
+    assert Path("split").stat().st_mode & 0o777 == 0o700
+
+
+def test_what_killed_writers_left_goes_when_a_folder_is_claimed():
+    gone, kept = Path("adir/.plan.json.00000000.writing"), Path("adir/.a.html.00000000.writing")
+    folder = Path("adir/.data.11111111.writing")
+    folder.mkdir()
+    for path in (gone, kept, folder / "train.txt"):
+        path.touch()
+    with claimed(Path("adir"), ("*.json", "data")):
+        assert {path.name for path in Path("adir").iterdir()} == {kept.name, ".lock"}

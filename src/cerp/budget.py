@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from cerp.errors import ConfigError
+from cerp.errors import BudgetError, ConfigError
 from cerp.registry import Registry
 
 SMALLEST_LIMIT = 2
@@ -103,7 +103,7 @@ class Budget:
         full = num_entities * dim
         limit = int(self._values(num_entities, dim))
         if not SMALLEST_LIMIT <= limit <= full:
-            raise ConfigError(
+            raise BudgetError(
                 f"budget {self.text!r} allows {limit:,} values for {num_entities:,} entities of "
                 f"dimension {dim}; it must allow from {SMALLEST_LIMIT} (one for each codebook) "
                 f"to {full:,} (the full table)"

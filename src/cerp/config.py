@@ -30,6 +30,7 @@ from cerp.choices import (
     ValuePrecision,
 )
 from cerp.errors import ConfigError
+from cerp.kinds import fits
 
 RENAMED = {"hash": "hashing", "keep_seen": "store_seen", "values": "value_precision"}
 """Entries of `Config` by their names in 0.1, which records of results still have."""
@@ -316,6 +317,10 @@ def _built(cls: type[_T], values: dict[str, Any], where: str) -> _T:
         else:
             arguments[name] = tuple(value) if isinstance(value, list) else value
     try:
-        return cls(**arguments)
-    except TypeError as error:
+        built = cls(**arguments)
+    except (TypeError, ArithmeticError, ValueError, AttributeError) as error:
         raise ConfigError(f"an entry of {where} has a value of the wrong kind: {error}") from None
+    for name, value in arguments.items():
+        if not is_dataclass(value) and not fits(value, hints[name]):
+            raise ConfigError(f"{where}.{name} is {value!r}, a value of the wrong kind")
+    return built

@@ -4,6 +4,8 @@
     ├── InputError            the caller's mistake; exit code 2
     │   ├── DataError         a file, table or folder whose content cannot be used
     │   ├── ConfigError       an option or a combination of options
+    │   │   ├── BudgetError   a budget that cannot be met with this data and method
+    │   │   └── BusyError     a folder in which another process is at work
     │   ├── FileFormatError   a .cerp file that cannot be read
     │   │   ├── TruncatedFileError    its end is missing
     │   │   ├── ChecksumError         its bytes are not those that were written
@@ -43,6 +45,14 @@ class DataError(InputError):
 
 class ConfigError(InputError):
     """An option, or a combination of options, that makes no sense."""
+
+
+class BudgetError(ConfigError):
+    """A budget that cannot be met: trying again with the same settings changes nothing."""
+
+
+class BusyError(ConfigError):
+    """A folder in which another process is at work."""
 
 
 class FileFormatError(InputError):

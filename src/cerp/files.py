@@ -7,8 +7,11 @@ import glob
 import json
 import os
 import secrets
+import shutil
+import stat
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -25,10 +28,8 @@ ABANDONED_SECONDS = 3600
 
 def write_bytes(path: Path, payload: bytes) -> None:
     """Write bytes and flush them to disk; an older file stays until all is there."""
-    with replacing(path) as scratch, scratch.open("wb") as file:
-        file.write(payload)
-        file.flush()
-        os.fsync(file.fileno())
+    with replacing(path) as scratch:
+        scratch.write_bytes(payload)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -43,31 +44,80 @@ def write_json(path: Path, value: Any) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A scratch file to write, which takes the place of ``path`` when all went well."""
+    """A scratch file to write, which takes the place of ``path`` when all went well.
+
+    A link stays, and what it points to is replaced; who may read the older file may
+    read the new one, and nobody else. What is no file, such as ``/dev/stdout``, is written to.
+    """
     refuse_unwritable(path)
-    with errors_named(path), scratch_beside(path) as scratch:
-        yield scratch
-        scratch.replace(path)
+    with errors_named(path):
+        target = Path(os.path.realpath(path))
+        if path.exists() and not (target.is_file() and target.samefile(path)):
+            with tempfile.TemporaryDirectory(prefix="cerp-") as folder:
+                scratch = Path(folder) / path.name
+                scratch.touch()
+                yield scratch
+                with scratch.open("rb") as written, path.open("wb") as file:
+                    shutil.copyfileobj(written, file)
+            return
+        with scratch_beside(target) as scratch:
+            if target.exists():
+                scratch.chmod(stat.S_IMODE(target.stat().st_mode))
+            yield scratch
+            to_disk(scratch)
+            scratch.replace(target)
+            to_disk(target.parent)
 
 
 @contextmanager
-def scratch_beside(path: Path) -> Iterator[Path]:
-    """A new file beside ``path``, of this writer alone; removed in the end if it is still there.
+def scratch_beside(path: Path, *, is_folder: bool = False) -> Iterator[Path]:
+    """A new file, or folder, beside ``path``, of this writer alone; removed if it is still there.
 
     It is called ``.NAME.XXXXXXXX.writing``. Those that killed writers of ``path``
     left behind are removed first, once they are old enough to be told from those in use.
     """
-    token = "[0-9a-f]" * 8
-    for left in path.parent.glob(f".{glob.escape(path.name)}.{token}.writing"):
-        with suppress(OSError):  # another writer may be faster
-            if time.time() - left.stat().st_mtime > ABANDONED_SECONDS:
-                left.unlink()
+    sweep(path.parent, (glob.escape(path.name),), ABANDONED_SECONDS)
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.writing")
-    scratch.touch(exist_ok=False)
+    if is_folder:
+        scratch.mkdir()
+    else:
+        scratch.touch(exist_ok=False)
     try:
         yield scratch
     finally:
-        with suppress(OSError):
+        _remove(scratch)
+
+
+def sweep(folder: Path, names: Iterable[str], seconds: float = 0.0) -> None:
+    """Remove what killed writers left of files, or folders, with such names (as in a shell).
+
+    Only what nobody has written to for so many seconds. Without a wait, whoever calls must be
+    the only writer.
+    """
+    token = "[0-9a-f]" * 8
+    for name in names:
+        for left in folder.glob(f".{name}.{token}.writing"):
+            with suppress(OSError):  # another writer may be faster
+                if time.time() - left.lstat().st_mtime >= seconds:
+                    _remove(left)
+
+
+def to_disk(path: Path) -> None:
+    """Have the system write a file's bytes, or a folder's names, to disk before going on."""
+    if path.is_dir() and os.name == "nt":
+        return  # Windows opens no folders; its file systems keep a journal of names
+    descriptor = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(scratch: Path) -> None:
+    with suppress(OSError):
+        if scratch.is_dir() and not scratch.is_symlink():
+            shutil.rmtree(scratch, ignore_errors=True)
+        else:
             scratch.unlink()
 
 

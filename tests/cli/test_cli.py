@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -186,6 +187,39 @@ def test_a_failure_exits_with_1(tmp_path: Path):
     assert result.returncode == 1
     assert "put the files there by hand" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_interrupted_while_it_starts_it_says_nothing():
+    # An import that takes long, in which Ctrl-C is pressed.
+    code = """
+import builtins, os, signal, sys
+sys.argv = ["cerp", "--version"]
+imported = builtins.__import__
+
+def pressed(name, *rest):
+    if name == "typer":
+        os.kill(os.getpid(), signal.SIGINT)
+    return imported(name, *rest)
+
+import cerp.start
+builtins.__import__ = pressed
+cerp.start.main()
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, b"", b"")
+
+
+def test_a_full_disk_behind_standard_output_is_an_error_without_a_traceback():
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "cerp.cli", "data", "info", "synthetic", "--json"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert ended.returncode == 1
+    assert ended.stderr == "error: cannot write standard output: No space left on device\n"
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from cerp import artifact
 from cerp.artifact import ComposedEmbedding, Index, Seen, ShippedModel, Table
 from cerp.cli import app
-from cerp.data.formats.duckdb_scan import Database
+from cerp.data.formats.duckdb_scan import Database, exact
 from cerp.data.ids import Ids
 from cerp.errors import ConfigError, DataError
 from cerp.runtime import Runtime
@@ -173,6 +173,64 @@ def test_mistakes_are_named_and_leave_no_file(
         "users.csv",
     }
     assert Path("users.csv").read_text() == "ann,7\n"
+
+
+def test_tables_of_users_and_lists_have_any_name(file, tmp_path: Path):
+    folder = tmp_path / "user=eve" / "[l]*"
+    folder.mkdir(parents=True)
+    users, output = folder / "u[1].parquet", folder / "l*.parquet"
+    with Database() as database:
+        database.rows(
+            f"copy (select 8 as user_id) to '{folder / 'u1.parquet'}' (format parquet); "
+            f"copy (select 7 as user_id) to '{users}' (format parquet)"
+        )
+        run(file(), "--users", str(users), "--output", str(output), "-k", "1")
+        table = "read_parquet($file, hive_partitioning=false)"
+        found = database.rows(f"select * from {table}", {"file": exact(output)})
+    assert found == [(7, 20, 1, 2.0)]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "l*.parquet",
+        "u1.parquet",
+        "u[1].parquet",
+    ]
+
+
+ESCAPE = "\x1b[2J\x9b31m\u202e"
+WRITTEN_OUT = r"\x1b[2J\x9b31m\u202e"
+
+
+def test_what_a_terminal_would_obey_is_written_out(file, tmp_path: Path):
+    path = file(items=Ids(["a", f"b{ESCAPE}\n\t", "c"]), users=Ids(["7", "8"]))
+    shown = run(path, "--user", "8", "-k", "1", "--include-seen")
+    assert "c" in shown
+    shown = run(path, "--user", "7", "--include-seen")
+    assert rf"b{WRITTEN_OUT}\n\t" in shown
+    assert not set(ESCAPE) & {"\x1b", "\x9b", "\u202e"} & set(shown)
+    command = [sys.executable, "-m", "cerp.cli", "recommend", path, "--user", ESCAPE]
+    refused = subprocess.run(command, capture_output=True, check=False)
+    assert refused.returncode == 2
+    assert b"\x1b" not in refused.stderr
+
+
+def test_ids_like_formulas_are_written_as_they_are_with_a_note(file, tmp_path: Path):
+    path = file(items=Ids(["=1+1", "b", "\rc"]), users=Ids(["7", "@x"]))
+    users, output = tmp_path / "users.csv", tmp_path / "lists.csv"
+    users.write_text("user\n@x\n")
+    command = ["recommend", path, "--users", str(users), "-o", str(output), "--include-seen"]
+    result = CliRunner().invoke(app, command, catch_exceptions=False)
+    assert "a spreadsheet would take them for formulas" in " ".join(result.stderr.split())
+    with output.open(newline="") as table:
+        assert [row[:2] for row in csv.reader(table)][1:] == [
+            ["@x", "\rc"],
+            ["@x", "b"],
+            ["@x", "=1+1"],
+        ]
+    assert b'"\rc"' in output.read_bytes()
+    as_parquet = tmp_path / "lists.parquet"
+    run(path, "--users", str(users), "-o", str(as_parquet), "--include-seen")
+    with Database() as database:
+        found = database.rows("select item from read_parquet($file)", {"file": str(as_parquet)})
+    assert found == [("\rc",), ("b",), ("=1+1",)]
 
 
 def test_unknown_users_are_found_before_any_list_is_made(file, tmp_path: Path, monkeypatch):

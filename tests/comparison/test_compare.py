@@ -17,7 +17,8 @@ from cerp.comparison.tuned import BestSettings
 from cerp.comparison.worker import JobFolder
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
-from cerp.errors import ConfigError, TrainingError
+from cerp.errors import BusyError, ConfigError, TrainingError
+from cerp.locks import claimed
 from cerp.methods import METHODS
 
 TINY = {"backbones": "mf", "budgets": "75%", "dim": 8, "epochs": 1, "device": "cpu"}
@@ -50,6 +51,16 @@ def test_compare_says_nothing_unless_it_is_verbose(splits: Splits, tmp_path: Pat
     asked = {**TINY, "output": tmp_path}
     cerp.compare(splits, "popularity", verbose=False, **asked)
     assert capfd.readouterr() == ("", "")
+
+
+def test_one_comparison_at_a_time_works_in_a_folder(compared: Comparison, splits: Splits):
+    before = (compared.folder / "results.jsonl").read_bytes()
+    with (
+        claimed(compared.folder, ()),
+        pytest.raises(BusyError, match=f"another process is at work in {compared.folder}"),
+    ):
+        cerp.compare(splits, "qr", output=compared.folder, verbose=False, **TINY)
+    assert (compared.folder / "results.jsonl").read_bytes() == before
 
 
 def test_a_comparison_shows_itself_in_a_few_lines(compared: Comparison):

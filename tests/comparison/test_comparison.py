@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from cerp.cli import app
@@ -26,10 +27,11 @@ from cerp.comparison.variants import POPULARITY, chosen_names, config_of, varian
 from cerp.comparison.worker import JobFolder, work
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
-from cerp.errors import ConfigError, DataError
+from cerp.errors import BusyError, ConfigError, DataError
 from cerp.evaluation.baselines import Popularity
 from cerp.evaluation.evaluate import evaluate
 from cerp.evaluation.metrics import Metrics
+from cerp.locks import claimed
 from cerp.methods import METHODS
 from cerp.pages.tables import TablePage, to_html, to_markdown
 from cerp.presets import preset
@@ -166,6 +168,23 @@ def test_a_refused_budget_does_not_take_the_others_with_it(splits: Splits, tmp_p
     found = done(job, splits, tmp_path)
     assert (found["75%"].error, found["75%"].nnz) == (None, 200)
     assert "it must allow from 2" in (found["1000"].error or "")
+
+
+def test_an_error_that_may_pass_is_no_result(splits: Splits, tmp_path: Path):
+    (job,) = plan(["ud"], ["mf"], ["75%"], 1, settings=TINY)
+    with (
+        claimed(JobFolder.of(tmp_path, job).run("75%"), ()),
+        pytest.raises(BusyError, match="another process is at work"),
+    ):
+        done(job, splits, tmp_path)
+    assert done(job, splits, tmp_path)["75%"].error is None
+
+
+def test_a_wrong_setting_is_no_result(splits: Splits, tmp_path: Path):
+    wrong = {**TINY, "method_options": {"of": "no such thing"}}
+    (job,) = plan(["magnitude"], ["mf"], ["75%"], 1, settings=wrong)
+    with pytest.raises(ConfigError, match="choose table or codebooks"):
+        done(job, splits, tmp_path)
 
 
 def test_an_interrupted_job_goes_on_with_the_run_it_was_in(
@@ -328,6 +347,47 @@ def test_folders_of_other_data_or_settings_do_not_merge(tmp_path: Path, differen
     other.add([made_up(other.folder, "ud", [0.5], seed=1, **difference)])
     with pytest.raises(ConfigError, match=message):
         mine.merge(other)
+
+
+def test_results_of_another_number_of_threads_do_not_merge(tmp_path: Path):
+    mine, other = Results(tmp_path / "mine"), Results(tmp_path / "other")
+    mine.add([made_up(mine.folder, "popularity", [0.5])])
+    mine.add([made_up(mine.folder, "ud", [0.5], threads=1)])
+    other.add([made_up(other.folder, "qr", [0.5], threads=2)])
+    with pytest.raises(ConfigError, match=r"results of 1 threads, .*other those of 2, .*OMP_NUM"):
+        mine.merge(other)
+    gpu = Results(tmp_path / "gpu")
+    gpu.add([made_up(gpu.folder, "qr", [0.5], threads=2, device="H200")])
+    mine.merge(gpu)
+    assert [one.threads for one in mine.all] == [None, 1, 2]
+
+
+def test_a_comparison_goes_on_with_the_threads_it_began_with(
+    folder: Path, splits: Splits, monkeypatch
+):
+    def threads(method: str, processes: int) -> int:
+        run(
+            plan([method], ["mf"], ["90%"], 1),
+            splits,
+            Results(folder),
+            Record(),
+            processes=processes,
+        )
+        described = folder / "jobs" / f"{method}.mf.seed0" / "job.json"
+        return json.loads(described.read_text())["threads"]
+
+    monkeypatch.setenv("OMP_NUM_THREADS", "")
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    assert threads("ud", 2) == 4
+    [first] = Results(folder).all
+    path = folder / "results.jsonl"
+    path.write_text(f"{replace(first, threads=4).to_line()}\n")
+    assert threads("qr", 1) == 4
+
+
+def test_a_result_says_how_many_threads_trained_it(splits: Splits, tmp_path: Path):
+    (job,) = plan(["ud"], ["mf"], ["75%"], 1, settings=TINY)
+    assert done(job, splits, tmp_path)["75%"].threads == torch.get_num_threads()
 
 
 def test_a_folder_of_refused_cells_alone_merges_too(tmp_path: Path):
@@ -519,7 +579,9 @@ def test_a_worker_ends_when_nobody_holds_its_input(splits: Splits, tmp_path: Pat
     splits.save(tmp_path / "data")
     place = tmp_path / "jobs" / job.name
     place.mkdir(parents=True)
-    (place / "job.json").write_text(json.dumps({"job": job.to_dict(), "device": "cpu"}))
+    (place / "job.json").write_text(
+        json.dumps({"job": job.to_dict(), "device": "cpu", "threads": 1})
+    )
     command = [sys.executable, "-m", "cerp.comparison.worker", str(place)]
     ended = subprocess.run(command, input=b"", capture_output=True, check=False, timeout=60)
     assert ended.returncode != 0

@@ -21,6 +21,7 @@ from cerp.errors import CerpError, ConfigError, DataError
 from cerp.runs.fit import fit_all, load_run
 from cerp.runs.folder import RunFolder
 from cerp.runs.planning import make_plan
+from cerp.runs.sealed import read_sealed, write_sealed
 
 CONFIG = Config(
     backbone="mf",
@@ -150,9 +151,9 @@ def test_a_run_of_another_split_is_named_with_both_fingerprints(tmp_path: Path):
 
 def test_a_configuration_that_no_run_wrote_is_refused(tmp_path: Path):
     run = trained(tmp_path / "run")
-    plan = json.loads((run / "plan.json").read_text())
+    plan = read_sealed(run / "plan.json")
     del plan["config"]
-    (run / "plan.json").write_text(json.dumps(plan))
+    write_sealed(run / "plan.json", plan)
     with pytest.raises(DataError, match=r"plan.json is not what a run writes \(KeyError: 'config'"):
         load_run(run, splits())
 
@@ -166,7 +167,7 @@ def test_a_run_folder_of_the_first_version_is_named_as_such(tmp_path: Path):
 
 def test_a_run_folder_of_a_later_version_is_named_as_such(tmp_path: Path):
     (tmp_path / "plan.json").write_text('{"format": 99}')
-    with pytest.raises(DataError, match=r"in the format 99, and this cerp reads 2"):
+    with pytest.raises(DataError, match=r"in the format 99, and this cerp reads 3"):
         load_run(tmp_path, splits())
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from cerp.models.embeddings.full import FullEmbedding
 from cerp.models.recommender import Recommender
 from cerp.runs.fit import fit, fit_all
 from cerp.runs.fitted_model import FittedModel
+from cerp.training.checkpoint import read_checkpoint
 from cerp.training.loop import Checkpointing, EarlyStopping, Loop, StageHooks
 from cerp.training.objective import Objective
 from cerp.training.pruning_hooks import ScheduledPruning
@@ -155,6 +157,62 @@ def test_broken_off_before_any_step_a_loop_resumes_to_the_same_end(tmp_path: Pat
         assert resumed.best == undisturbed.best
         assert resumed.history == undisturbed.history
         assert torch.equal(resumed.model.embedding.table(), undisturbed.model.embedding.table())
+
+
+class Signalled(StageHooks):
+    """Sends its own process a signal in the third step, as often as told."""
+
+    def __init__(self, number: int, times: int = 1) -> None:
+        self.number, self.times, self.steps = number, times, 0
+
+    def before_step(self, step: int) -> None:
+        self.steps += 1
+        for _ in range(self.times if self.steps == 3 else 0):
+            signal.raise_signal(self.number)
+
+
+@pytest.fixture(params=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def number(request: pytest.FixtureRequest) -> Iterator[signal.Signals]:
+    """A signal that, unless a loop catches it, is a `Stop`."""
+
+    def stop(*_: object) -> None:
+        raise Stop
+
+    before = signal.signal(request.param, stop)
+    yield request.param
+    signal.signal(request.param, before)
+
+
+def test_what_asks_a_loop_to_stop_is_heeded_after_a_checkpoint(
+    tmp_path: Path, number: signal.Signals
+):
+    path = tmp_path / "checkpoint"
+    hooks, kept = Signalled(number), Checkpointing(path, "stage", seconds=1e9)
+    with pytest.raises(Stop):
+        loop_over(mf(), epochs=9, hooks=hooks, checkpointing=kept).run()
+    assert (hooks.steps, read_checkpoint(path)[1]["sampler"]["step"]) == (3, 1)  # 2 in an epoch
+    with pytest.raises(Stop):
+        signal.raise_signal(number)
+
+
+def test_asked_a_second_time_a_loop_stops_at_once(tmp_path: Path, number: signal.Signals):
+    kept = Checkpointing(tmp_path / "checkpoint", "stage", seconds=1e9)
+    with pytest.raises(Stop):
+        loop_over(mf(), hooks=Signalled(number, times=2), checkpointing=kept).run()
+    assert not kept.path.exists()
+
+
+def test_what_is_ignored_stays_so(number: signal.Signals):
+    signal.signal(number, signal.SIG_IGN)
+    hooks = Signalled(number)
+    loop_over(mf(), epochs=9, hooks=hooks).run()
+    assert hooks.steps == 18
+
+
+def test_a_loop_that_was_told_to_stop_never_looks_finished(number: signal.Signals):
+    signal.signal(number, lambda *_: None)
+    with pytest.raises(KeyboardInterrupt):
+        loop_over(mf(), epochs=9, hooks=Signalled(number)).run()
 
 
 @pytest.mark.slow

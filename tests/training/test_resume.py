@@ -89,14 +89,15 @@ def test_learned_codes_are_kept_over_kills_and_end_with_the_same_bits(tmp_path: 
 
 
 @pytest.mark.slow
-def test_interrupted_with_ctrl_c_it_saves_and_goes_on_to_the_same_bits(
-    undisturbed: Path, tmp_path: Path
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_asked_to_stop_it_saves_and_goes_on_to_the_same_bits(
+    undisturbed: Path, tmp_path: Path, number: signal.Signals
 ):
     process = subprocess.Popen([sys.executable, SCRIPT, tmp_path], stderr=subprocess.DEVNULL)
     while not (tmp_path / "checkpoint.safetensors").exists():
         time.sleep(0.005)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) != 0
+    process.send_signal(number)
+    assert process.wait(timeout=60) in (-number, 1)
     subprocess.run([sys.executable, SCRIPT, tmp_path], check=True, timeout=120)
     assert_same_weights(tmp_path, undisturbed)
 

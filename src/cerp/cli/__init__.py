@@ -29,6 +29,8 @@ from cerp.cli import (
 )
 from cerp.cli.words import for_the_command_line
 from cerp.errors import CerpError
+from cerp.files import FULL_OR_BROKEN
+from cerp.terminal import printable
 
 INTERRUPTED = 130
 
@@ -86,23 +88,37 @@ def options(
 def main() -> None:
     """Run the command line; errors come without a traceback (CERP_DEBUG=1 shows it)."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # what cannot be written is known before the end
     except CerpError as error:
         _fail(error, for_the_command_line(str(error)), error.exit_code)
     except SystemExit as ended:
         if ended.code == INTERRUPTED:  # typer's way to pass on Ctrl-C, without a word
             typer.echo("interrupted", err=True)
         raise
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        sys.exit(INTERRUPTED)
     except BrokenPipeError:
         # The reader of our output went away, as `head` does: not an error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _let_go_of_output()
     except Exception as error:
         message = f"{type(error).__name__}: {error} (a bug in cerp; CERP_DEBUG=1 shows where)"
+        if isinstance(error, OSError) and error.errno in FULL_OR_BROKEN and not error.filename:
+            _let_go_of_output()
+            message = f"cannot write standard output: {error.strerror}"
         _fail(error, message, 1)
+
+
+def _let_go_of_output() -> None:
+    """Whatever is still to be written, nobody will see it, nor a complaint at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(error: BaseException, message: str, exit_code: int) -> None:
     if os.environ.get("CERP_DEBUG"):
         raise error
-    typer.echo(f"error: {message}", err=True)
+    typer.echo(f"error: {printable(message)}", err=True)
     sys.exit(exit_code)

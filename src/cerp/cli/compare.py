@@ -18,6 +18,7 @@ from cerp.cli.options import (
 from cerp.cli.output import print_json, print_note
 from cerp.data.splits import Splits
 from cerp.models import BACKBONES
+from cerp.terminal import printable
 
 DEFAULT_BUDGETS = ["99%"]
 DEFAULT_BACKBONES = ["lightgcn"]
@@ -112,7 +113,7 @@ def compare(
     if as_json:
         print_json(found.to_json())
     else:
-        typer.echo(found.to_markdown(verbose=verbose, conventions=False), nl=False)
+        typer.echo(printable(found.to_markdown(verbose=verbose, conventions=False)), nl=False)
         print_conventions(whole=conventions)
         print_note("saved", ", ".join(str(output / name) for name in TABLE_FILES))
     found.raise_failures()

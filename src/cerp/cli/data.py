@@ -12,6 +12,7 @@ from cerp.cli.output import print_json, print_note, print_table
 from cerp.data import datasets
 from cerp.data.splits import PARTS, Splits
 from cerp.evaluation.id_leak import LeakReport, id_leak
+from cerp.terminal import printable
 
 app = typer.Typer(
     help="Look at data, split it, fetch public data sets.",
@@ -78,7 +79,7 @@ def split(
     if as_json:
         print_json({**splits.meta(), "folder": str(output)})
     else:
-        typer.echo(f"{splits}\nsaved to {output}")
+        typer.echo(printable(f"{splits}\nsaved to {output}"))
 
 
 @app.command()

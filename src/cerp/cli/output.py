@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from cerp.cli.words import for_the_command_line
+from cerp.terminal import printable
 
 FROM_THE_LIBRARY = ("note", "warning", "no file")
 """Labels of notes whose text the library wrote; others name files, which stay as they are."""
@@ -38,11 +39,14 @@ def print_note(label: str, text: str) -> None:
     """A paragraph for the eye, wrapped, on standard error."""
     if label in FROM_THE_LIBRARY:
         text = for_the_command_line(text)
-    paragraph = textwrap.fill(f"{label}: {text}", width=96, subsequent_indent="  ")
+    paragraph = textwrap.fill(f"{label}: {printable(text)}", width=96, subsequent_indent="  ")
     typer.echo(f"\n{paragraph}", err=True)
 
 
 def _text(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    # In a cell line breaks and tabs would break the table.
+    return printable(str(value)).replace("\n", "\\n").replace("\t", "\\t")

@@ -10,6 +10,7 @@ import typer
 from cerp.cli.conventions import Conventions, print_conventions
 from cerp.cli.options import AsJson, Device, needs_torch
 from cerp.cli.output import print_json, print_note
+from cerp.terminal import printable
 
 
 def paper(
@@ -98,7 +99,7 @@ def paper(
     if as_json:
         print_json(found.to_json())
     else:
-        typer.echo(found.to_markdown(conventions=False), nl=False)
+        typer.echo(printable(found.to_markdown(conventions=False)), nl=False)
         if found.record.found:
             print_conventions(whole=conventions)
         print_note("saved", str(found.folder))

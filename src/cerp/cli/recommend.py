@@ -11,7 +11,13 @@ from cerp.cli.options import AsJson
 from cerp.cli.output import print_json, print_note, print_table
 from cerp.errors import ConfigError
 from cerp.runtime import Recommendation, Runtime, load
-from cerp.runtime.list_tables import read_users, refuse_output, refuse_unknown, write_lists
+from cerp.runtime.list_tables import (
+    looks_like_a_formula,
+    read_users,
+    refuse_output,
+    refuse_unknown,
+    write_lists,
+)
 
 
 def recommend(
@@ -88,6 +94,7 @@ def recommend(
             lambda chunk: runtime.recommend_many(chunk, k, exclude_seen=exclude_seen),
         )
         _report_table(output, count, len(table.unknown), as_json=as_json)
+        _note_formulas(output, runtime)
     elif user is not None:
         known = runtime.users.of_kind(user)
         found = runtime.recommend(known, k, exclude_seen=exclude_seen)
@@ -117,6 +124,16 @@ def _report_list(
     # An id is a name, not a quantity: no commas between its thousands.
     columns["item"] = list(map(str, columns["item"]))
     print_table(tuple(columns), list(zip(*columns.values(), strict=True)))
+
+
+def _note_formulas(output: Path, runtime: Runtime) -> None:
+    if output.suffix == ".csv" and any(map(looks_like_a_formula, (runtime.users, runtime.items))):
+        print_note(
+            "note",
+            "some ids begin with =, +, - or @ and are written as they are, so that programs find "
+            "them again; a spreadsheet would take them for formulas: import the columns as text, "
+            "or write a .parquet file",
+        )
 
 
 def _report_table(output: Path, count: int, skipped: int, *, as_json: bool) -> None:

@@ -11,6 +11,7 @@ from cerp.cli.options import AsJson, Seed
 from cerp.cli.output import print_json, print_note
 from cerp.reports.write import DEFAULT_OUTPUT, DEFAULT_TITLE
 from cerp.reports.write import report as write_report
+from cerp.terminal import printable
 
 
 def report(
@@ -50,7 +51,7 @@ def report(
     if as_json:
         print_json(made.to_json())
         return
-    typer.echo(made.shown)
+    typer.echo(printable(made.shown))
     for note in made.not_shown:
-        typer.echo(f"- {note}")
+        typer.echo(printable(f"- {note}"))
     print_note("saved", f"{made.path} ({made.bytes:,} bytes)")

@@ -12,7 +12,7 @@ from cerp.comparison.display import display
 from cerp.comparison.jobs import plan
 from cerp.comparison.metrics import MAIN_METRIC
 from cerp.comparison.results import Result, Results
-from cerp.comparison.running import run, training_error
+from cerp.comparison.running import one_at_a_time, run, training_error
 from cerp.comparison.tables import comparison_page
 from cerp.comparison.tuned import BestSettings, read_tuned
 from cerp.comparison.variants import ALL, chosen_names, nested
@@ -149,16 +149,16 @@ def compare(
         settings=nested({name: value for name, value in given.items() if value is not None}),
         tuned={(one.method, one.backbone): one.settings for one in found},
     )
-    results = Results(place)
-    for folder in merge:
-        results.merge(Results(Path(folder)))
-    with display(jobs, results, verbose=verbose) as shown:
-        failed = run(
-            jobs, splits, results, shown, device=chosen_device(device), processes=processes
-        )
-    page = comparison_page(results)
-    for name, text in zip(TABLE_FILES, (to_markdown(page), to_html(page)), strict=True):
-        write_text(place / name, text)
+    chosen = chosen_device(device)
+    with one_at_a_time(place):
+        results = Results(place)
+        for folder in merge:
+            results.merge(Results(Path(folder)))
+        with display(jobs, results, verbose=verbose) as shown:
+            failed = run(jobs, splits, results, shown, device=chosen, processes=processes)
+        page = comparison_page(results)
+        for name, text in zip(TABLE_FILES, (to_markdown(page), to_html(page)), strict=True):
+            write_text(place / name, text)
     return Comparison(place, results.all, failed, len(jobs))
 
 

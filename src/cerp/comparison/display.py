@@ -11,6 +11,7 @@ from cerp.comparison.jobs import Cell, Job
 from cerp.comparison.metrics import MAIN_METRIC, METRICS
 from cerp.comparison.results import Result, Results
 from cerp.comparison.statistics import spread
+from cerp.terminal import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -49,7 +50,7 @@ def display(jobs: list[Job], results: Results, *, verbose: bool = True) -> Itera
 
             def ended(self, name: str, failure: str | None) -> None:
                 if failure:
-                    live.console.print(f"{name}: failed: {failure}", markup=False)
+                    live.console.print(printable(f"{name}: failed: {failure}"), markup=False)
 
             def show(self, results: Results, running: Mapping[str, str]) -> None:
                 live.update(live_table(jobs, results, running))
@@ -93,7 +94,7 @@ class Lines:
                 self._print(f"{result.cell.name}: {_outcome(result)}")
 
     def _print(self, line: str) -> None:
-        print(line, file=sys.stderr, flush=True)  # noqa: T201
+        print(printable(line), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def live_table(jobs: list[Job], results: Results, running: Mapping[str, str]) -> RenderableType:

@@ -41,6 +41,8 @@ class Result:
     fingerprint: str
     version: str
     device: str
+    threads: int | None = None
+    """That the process computed with, on which the last bits depend; None: not known, or none."""
     is_tuned: bool = False
     error: str | None = None
     limit: int | None = None
@@ -153,6 +155,11 @@ class Results:
         """In the order in which they came."""
         return list(self._by_cell.values())
 
+    @property
+    def threads(self) -> int | None:
+        """That results on a CPU were trained with; None where there are none yet."""
+        return next((one.threads for one in self.all if one.threads and one.device == "cpu"), None)
+
     def __contains__(self, cell: Cell) -> bool:
         return cell in self._by_cell
 
@@ -204,6 +211,12 @@ class Results:
             ) from None
 
     def _check(self, result: Result, source: str | Path) -> None:
+        if result.device == "cpu" and result.threads and self.threads not in (None, result.threads):
+            raise ConfigError(
+                f"{self.folder} holds results of {self.threads} threads, {source} those of "
+                f"{result.threads}, and results depend on it; train those again with as many "
+                "(the environment variable OMP_NUM_THREADS), or choose another folder"
+            )
         for known in self.all:
             self._refuse_other_data(known, result.fingerprint, source)
             if (known.method, known.backbone) == (result.method, result.backbone):

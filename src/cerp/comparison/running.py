@@ -7,21 +7,34 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from cerp.comparison.display import Display
 from cerp.comparison.jobs import Job
 from cerp.comparison.results import Results
-from cerp.comparison.worker import DATA_FOLDER, JOB_FILE, LOG_FILE, JobFolder
+from cerp.comparison.worker import DATA_FOLDER, JOB_FILE, LOG_FILE, RESULTS_FILE, JobFolder
 from cerp.config import differences
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, TrainingError
-from cerp.files import make_folder, write_json
+from cerp.files import ABANDONED_SECONDS, make_folder, sweep, write_json
+from cerp.locks import claimed
 
 LOOK_EVERY_SECONDS = 0.2
 WORKER = [sys.executable, "-m", "cerp.comparison.worker"]
 """The command that does the job of a folder."""
+
+
+@contextmanager
+def one_at_a_time(folder: Path) -> Iterator[None]:
+    """Hold the folder of a comparison, from reading its results to writing its tables."""
+    with claimed(folder, (RESULTS_FILE, DATA_FOLDER, "table.*")):
+        for inside in (folder / "users", *(folder / "jobs").glob("*")):
+            # A worker may outlive the process that held the folder by a checkpoint.
+            sweep(inside, ("*",), ABANDONED_SECONDS)
+        yield
 
 
 def missing(jobs: list[Job], results: Results) -> list[Job]:
@@ -54,10 +67,11 @@ def run(
     results.check(jobs, splits.fingerprint)
     _keep_data(splits, results.folder)
     waiting = missing(jobs, results)
-    folders = {job.name: _described(job, results.folder, device) for job in waiting}
+    threads = results.threads or _threads(processes)
+    folders = {job.name: _described(job, results.folder, device, threads) for job in waiting}
     failed: dict[str, str] = {}
     started = time.monotonic()
-    with _Processes(processes) as running:
+    with _Processes(processes, threads) as running:
         while waiting or running.jobs:
             if time_limit is not None and time.monotonic() - started >= time_limit:
                 waiting.clear()
@@ -87,7 +101,7 @@ def _keep_data(splits: Splits, folder: Path) -> None:
         raise ConfigError(f"{folder} holds a comparison on other data; choose another folder")
 
 
-def _described(job: Job, comparison: Path, device: str) -> JobFolder:
+def _described(job: Job, comparison: Path, device: str, threads: int) -> JobFolder:
     """The folder of a job, with what is asked of it; refused where other settings are at work."""
     folder = JobFolder.of(comparison, job)
     path = folder.path / JOB_FILE
@@ -100,8 +114,17 @@ def _described(job: Job, comparison: Path, device: str) -> JobFolder:
                 f"{'; '.join(found)} (asked for against there). Choose another folder, or remove it"
             )
     make_folder(folder.path)
-    write_json(path, {"job": job.to_dict(), "config": config, "device": device})
+    described = {"job": job.to_dict(), "config": config, "device": device, "threads": threads}
+    write_json(path, described)
     return folder
+
+
+def _threads(processes: int) -> int:
+    """Of each process, in a comparison that begins: as told, else its share of the cores."""
+    told = os.environ.get("OMP_NUM_THREADS", "")
+    return (
+        int(told) if told.isdecimal() and int(told) else max(1, (os.cpu_count() or 1) // processes)
+    )
 
 
 def _reason(code: int, folder: JobFolder) -> str:
@@ -113,12 +136,10 @@ def _reason(code: int, folder: JobFolder) -> str:
 class _Processes:
     """Worker processes, so many at a time."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, threads: int) -> None:
         self.most = most
         self.jobs: dict[str, subprocess.Popen[bytes]] = {}
-        # Without this, each process would take all cores for itself.
-        threads = str(max(1, (os.cpu_count() or 1) // most))
-        self.environment = {"OMP_NUM_THREADS": threads, **os.environ}
+        self.environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
 
     @property
     def have_room(self) -> bool:

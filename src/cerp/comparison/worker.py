@@ -17,6 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from cerp._version import __version__
 from cerp.comparison.jobs import Cell, Job
 from cerp.comparison.results import (
@@ -29,12 +31,13 @@ from cerp.comparison.results import (
 )
 from cerp.config import Config, RunOptions
 from cerp.data.splits import Part, Splits
-from cerp.errors import CerpError, ConfigError
+from cerp.errors import BudgetError, CerpError
 from cerp.evaluation.baselines import Popularity
 from cerp.evaluation.evaluate import evaluate
 from cerp.evaluation.metrics import Metrics
 from cerp.runs.fit import fit_all
 from cerp.runs.fitted_model import FittedModel
+from cerp.runs.sealed import read_json
 from cerp.sizing.precision_plan import NONE
 from cerp.training.malloc import freed_memory_kept
 from cerp.training.stages import score_memory
@@ -134,19 +137,20 @@ def _popularity(job: Job, splits: Splits, folder: JobFolder) -> Result:
 def _run(
     job: Job, config: Config, budget: str | None, splits: Splits, folder: JobFolder, device: str
 ) -> Result:
-    """Train and judge one cell."""
+    """Train and judge one cell; that the budget cannot be met is a result, no other error is."""
     if budget is not None:
         config = replace(config, budgets=(budget,))
     place = folder.run(budget or NONE)
     try:
         [model] = fit_all(splits, config, RunOptions(device=device, folder=place, resume=True))
-    except ConfigError as error:
+    except BudgetError as error:
         return _trained(job, budget, config, splits, device, error=str(error))
     cell = Cell(job.method, job.backbone, budget, job.seed)
     write_user_values(folder.comparison, cell, _judged(model))
-    device_name = json.loads((place / "metrics.json").read_text("utf-8"))["device"]
+    noted = read_json(place / "metrics.json")
     figures = figures_of(model.facts, model.splits.num_entities * config.dim)
-    return _trained(job, budget, config, splits, device_name, **figures)
+    figures["threads"] = noted.get("threads")
+    return _trained(job, budget, config, splits, noted.get("device", device), **figures)
 
 
 def _judged(model: FittedModel) -> Metrics:
@@ -178,6 +182,8 @@ def main(path: Path) -> None:
     folder = JobFolder(path)
     described = json.loads((path / JOB_FILE).read_text("utf-8"))
     job, device = Job.from_dict(described["job"]), described["device"]
+    if described["threads"]:
+        torch.set_num_threads(described["threads"])
     found: list[Result] = []
     with freed_memory_kept(device):
         for result in work(job, Splits.load(folder.comparison / DATA_FOLDER), folder, device):

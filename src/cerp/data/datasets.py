@@ -23,6 +23,7 @@ from cerp.data.readers import read
 from cerp.data.splits import PARTS, Splits
 from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError, DataError, DownloadError
+from cerp.files import to_disk
 
 SPLIT_FILES = ("train.txt", "test.txt")
 ALREADY_SPLIT = "is split already"
@@ -185,7 +186,10 @@ def fetch(name: str) -> Path:
             if not (arriving / file).is_file():
                 download(url, arriving / file)
         _verify(arriving, name, source)
+        for written in (*arriving.iterdir(), arriving):
+            to_disk(written)
         arriving.rename(folder)
+        to_disk(folder.parent)
     except DownloadError as error:
         raise DownloadError(f"{error}\n{_by_hand(source, folder)}") from error
     except OSError as error:

@@ -23,6 +23,8 @@ Id = int | str
 
 MAX_ENTITIES = 2**31 - 1
 """Codes are int32."""
+LONGEST_ID = 1000
+"""Characters of a string id: what is longer is a text, and no request may carry it."""
 INTEGER_TEXT = re.compile("0|[1-9][0-9]{0,18}")
 """The one way to write an integer id, which has 64 bits and no sign."""
 
@@ -137,6 +139,15 @@ class Ids:
         return f"Ids({len(self):,} {kind}s)"
 
 
+def flaw_of(text: str) -> str | None:
+    """Why a string cannot be an id, or None."""
+    if len(text) > LONGEST_ID:
+        return f"has {len(text):,} characters; an id has at most {LONGEST_ID:,}"
+    if not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text):
+        return "holds half a surrogate pair, which is no character"
+    return "holds the character NUL" if "\0" in text else None
+
+
 def id_column(column: npt.ArrayLike | Sequence[Id], name: str) -> npt.NDArray[Any]:
     """A column of ids as an int64 or object array; anything else is refused by name."""
     array = np.asarray(column)
@@ -179,4 +190,6 @@ def id_column(column: npt.ArrayLike | Sequence[Id], name: str) -> npt.NDArray[An
                 f"{name} ids mix types: row {row} holds {value!r} ({type(value).__name__}); "
                 "convert the column to strings"
             )
+        if flaw := flaw_of(value):
+            raise DataError(f"{name} id {value[:20]!r} in row {row} {flaw}")
     return array

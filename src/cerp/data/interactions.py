@@ -128,6 +128,12 @@ class Interactions:
         """
         coo = matrix.tocoo()
         stored = coo.data != 0
+        if (unclear := coo.data != coo.data).any():
+            first = int(unclear.argmax())
+            raise DataError(
+                f"the sparse matrix holds NaN in row {coo.row[first]}, column {coo.col[first]}; "
+                "put a number there, or 0 for no interaction"
+            )
         rows, columns = coo.shape
         return cls.from_codes(
             coo.row[stored], coo.col[stored], users=Ids.range(rows), items=Ids.range(columns)

@@ -173,6 +173,7 @@ def _read_file(path: Path, wanted: Wanted, options: _FileOptions) -> Interaction
         return _read_as(chosen, SourceFile(path, path), wanted, options)
     with text_files.plain_text(path, options.encoding) as plain:
         head = text_files.head(plain, path)
+        text_files.refuse_nul(plain, path)
         if chosen is None:
             chosen = format_of_text(head, path) if options.delimiter is None else "csv"
         file = SourceFile(path, plain, head, options.delimiter, options.header)

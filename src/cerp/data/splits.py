@@ -9,8 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +22,7 @@ from cerp.data.ids import Id, Ids
 from cerp.data.interactions import Interactions
 from cerp.data.protocols import VALID_SHARE, cut, drawn_per_user
 from cerp.errors import ConfigError, DataError
-from cerp.files import errors_named
+from cerp.files import errors_named, scratch_beside, to_disk
 
 Part = Literal["train", "valid", "test"]
 PARTS: tuple[Part, ...] = get_args(Part)
@@ -191,14 +189,12 @@ class Splits:
             raise ConfigError(f"{target} exists already; remove it or choose another folder")
         with errors_named(target):
             target.parent.mkdir(parents=True, exist_ok=True)
-            scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-            try:
+            with scratch_beside(target, is_folder=True) as scratch:
                 self._write(scratch)
-                scratch.chmod(0o755)
+                for written in (*scratch.iterdir(), scratch):
+                    to_disk(written)
                 scratch.rename(target)
-            except BaseException:
-                shutil.rmtree(scratch, ignore_errors=True)
-                raise
+                to_disk(target.parent)
 
     def _write(self, folder: Path) -> None:
         for name in PARTS:
@@ -210,7 +206,9 @@ class Splits:
         if self.titles:
             by_code = [self.titles.get(item) for item in self.items.values.tolist()]
             _write_json(folder / TITLES, by_code)
-        (folder / "meta.json").write_text(json.dumps(self.meta(), indent=1) + "\n")
+        (folder / "meta.json").write_text(
+            json.dumps(self.meta(), indent=1) + "\n", encoding="utf-8"
+        )
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], *, seed: int = 0) -> Splits:

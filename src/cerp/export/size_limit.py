@@ -15,7 +15,7 @@ from cerp.artifact import (
     encode,
     section_bytes,
 )
-from cerp.errors import ConfigError
+from cerp.errors import BudgetError
 
 BITS: dict[ValuesCodec, int] = {"fp32": 32, "fp16": 16, "int8": 8, "int4": 4}
 
@@ -56,18 +56,18 @@ def _without_smallest(model: ShippedModel, count: int) -> ShippedModel:
     """The model without ``count`` of its stored values, the smallest ones."""
     embedding = model.embedding
     if embedding is None:
-        raise ConfigError(
+        raise BudgetError(
             "the model does not fit into the limit, and nothing of it can be left out: a filter "
             "is its graph; allow more bytes, or leave out titles or ids"
         )
     if isinstance(embedding, PropagatedTables) or all(t.mask is None for t in embedding.tables):
-        raise ConfigError(
+        raise BudgetError(
             "the model does not fit into the limit, and nothing of it can be left out: its tables "
             "are dense; choose a coarser value_precision, or a tighter budget"
         )
     sizes = np.concatenate([np.abs(table.weight[table.stored]) for table in embedding.tables])
     if count >= len(sizes):
-        raise ConfigError(
+        raise BudgetError(
             "the model does not fit into the limit, not even without its embedding values; "
             "allow more bytes, or leave out titles, ids or seen items"
         )

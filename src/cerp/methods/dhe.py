@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor, nn
 
-from cerp.errors import ConfigError
+from cerp.errors import BudgetError, ConfigError
 from cerp.methods.made_to_fit import MadeToFit
 from cerp.models.embeddings.base import Cost, Embedding
 from cerp.models.layers import BatchNorm, linear
@@ -113,7 +113,7 @@ class DeepHashEmbedding(Embedding):
             hidden = (width,) * layers
             smallest = network_size(num_codes, (1,) * layers, embedding_dim)
         if limit < smallest:
-            raise ConfigError(
+            raise BudgetError(
                 f"a budget of {limit:,} values is too small for DHE ({accounting} accounting): "
                 f"the smallest possible budget is {smallest:,}"
             )

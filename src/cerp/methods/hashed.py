@@ -9,7 +9,7 @@ import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor, nn
 
 from cerp.assignment.index import HASH_PRIME, Index
-from cerp.errors import ConfigError
+from cerp.errors import BudgetError, ConfigError
 from cerp.methods.made_to_fit import MadeToFit
 from cerp.models.embeddings.base import Embedding, Stored, StoredTable
 from cerp.models.embeddings.composition import Composition
@@ -62,7 +62,7 @@ class HashedEmbedding(Embedding):
         """The most rows of ``embedding_dim`` values that fit into ``limit``, but at most N."""
         rows = min(limit // embedding_dim, num_embeddings)
         if rows < 1:
-            raise ConfigError(
+            raise BudgetError(
                 f"a budget of {limit:,} values is too small for a hashed table: one row, the "
                 f"smallest possible budget, has {embedding_dim:,}"
             )

@@ -12,7 +12,7 @@ import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor, nn
 
 from cerp.assignment.index import Combine, Index
-from cerp.errors import ConfigError
+from cerp.errors import BudgetError, ConfigError
 from cerp.methods.made_to_fit import MadeToFit
 from cerp.models.embeddings.base import Embedding, Stored, StoredTable
 from cerp.models.embeddings.positions import checked_positions, places_of, room_for
@@ -168,7 +168,7 @@ def remainder_count(
     if found is None:
         # The smallest sum is near m = √N: beyond 2√N the first term alone is larger.
         smallest = min(map(values, range(1, 2 * math.isqrt(num_embeddings) + 4)))
-        raise ConfigError(
+        raise BudgetError(
             f"a budget of {limit:,} values is too small for QR ({operation}) with "
             f"{num_embeddings:,} entities of dimension {embedding_dim}: the smallest possible "
             f"budget is {smallest:,}"

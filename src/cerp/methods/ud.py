@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from cerp.errors import ConfigError
+from cerp.errors import BudgetError
 from cerp.methods.made_to_fit import MadeToFit
 from cerp.models.embeddings.full import FullEmbedding
 
@@ -32,7 +32,7 @@ class UniformEmbedding(FullEmbedding):
         """The widest table of at most ``limit`` values, and no wider than ``embedding_dim``."""
         width = min(limit // num_embeddings, embedding_dim)
         if width < 1:
-            raise ConfigError(
+            raise BudgetError(
                 f"a budget of {limit:,} values is too small for UD: with one value for each "
                 f"entity the smallest possible budget is {num_embeddings:,}"
             )

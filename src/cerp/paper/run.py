@@ -10,7 +10,7 @@ from typing import Any
 
 from cerp.comparison.display import display
 from cerp.comparison.results import Results
-from cerp.comparison.running import run, training_error
+from cerp.comparison.running import one_at_a_time, run, training_error
 from cerp.data.datasets import load
 from cerp.pages.tables import TablePage, to_markdown
 from cerp.paper.build_record import earlier_record, new_record, take_over
@@ -125,25 +125,27 @@ def run_recipe(
     chosen = restricted(planned, methods=methods, backbones=backbones, budgets=budgets)
     splits = load(data or name)
     earlier = earlier_record(record_path(Path(output), name, asked), splits)
-    results = Results(Path(runs) / name)
-    for folder in merge:
-        results.merge(Results(Path(folder) / name))
-    left_out = take_over(earlier, planned, results)
-    jobs = [one.job for one in chosen]
-    failed: dict[str, str] = {}
-    if jobs:
-        with display(jobs, results, verbose=verbose) as shown:
-            failed = run(
-                jobs,
-                splits,
-                results,
-                shown,
-                device=chosen_device(device),
-                processes=processes,
-                time_limit=time_limit,
-            )
-    record = new_record(asked, name, splits, planned, results, failed, earlier)
-    page = write_all(asked, record, Path(output))
+    place = Path(runs) / name
+    with one_at_a_time(place):
+        results = Results(place)
+        for folder in merge:
+            results.merge(Results(Path(folder) / name))
+        left_out = take_over(earlier, planned, results)
+        jobs = [one.job for one in chosen]
+        failed: dict[str, str] = {}
+        if jobs:
+            with display(jobs, results, verbose=verbose) as shown:
+                failed = run(
+                    jobs,
+                    splits,
+                    results,
+                    shown,
+                    device=chosen_device(device),
+                    processes=processes,
+                    time_limit=time_limit,
+                )
+        record = new_record(asked, name, splits, planned, results, failed, earlier)
+        page = write_all(asked, record, Path(output))
     return Reproduction(
         record,
         page,

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from cerp import artifact
 from cerp.artifact import ShippedModel
 from cerp.config import Config
 from cerp.errors import ConfigError, DataError
+from cerp.kinds import fits
 from cerp.runs.facts import ModelFacts
 
 Curve = list[dict[str, float]]
 """A row for every epoch of a stage."""
 
 _OF_ORIGIN = ("fingerprint", "version", "device")
+_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OSError, RecursionError)
 ANYWHERE = ("backbone", "dim")
 WITHIN_A_METHOD = (
     "assignment",
@@ -159,7 +160,10 @@ def _read_run(folder: Path) -> FinishedRun:
         facts = tuple(map(ModelFacts.from_json, result["models"]))
         fingerprint, version, device = (result[name] for name in _OF_ORIGIN)
         origin = Origin(fingerprint, version, device, result.get("id_leak"))
-    except (ValueError, LookupError, TypeError, AttributeError, OSError, ConfigError) as error:
+        for name, kind in get_type_hints(Origin).items():
+            if not fits(getattr(origin, name), kind):
+                raise TypeError(f"{name} is {getattr(origin, name)!r}")
+    except (*_UNREADABLE, ConfigError) as error:
         raise DataError(
             f"{path} is not what a run of this version writes ({type(error).__name__}: "
             f"{error}); train the run again"
@@ -178,7 +182,7 @@ def _read_curves(path: Path) -> dict[str, Curve]:
             row = json.loads(line)
             numbers = {key: value for key, value in row.items() if _is_number(value)}
             curves.setdefault(row["stage"], []).append(numbers)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except _UNREADABLE as error:
         raise DataError(
             f"{path} is not what a run writes ({error}); remove it to leave its curves out"
         ) from None
@@ -186,7 +190,7 @@ def _read_curves(path: Path) -> dict[str, Curve]:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+    return fits(value, float)
 
 
 def _file(folder: Path, facts: ModelFacts) -> ModelFile | None:

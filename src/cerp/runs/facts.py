@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_type_hints
 
 from cerp.choices import Assignment, ValuePrecision
 from cerp.data.splits import PARTS
+from cerp.evaluation.metrics import cutoff_of
+from cerp.kinds import fits
 
 LATER = ("assignment", "codebooks", "code_bytes")
 """What results that were written before codes were learned do not have."""
 OF_THE_FILE = ("embedding_bytes", "file_bytes", "why_no_file")
 """What only a model that was shipped, or refused to be, has."""
+
+Figures = dict[str, str | float | dict[str, float | None] | None]
+"""Of one part: means by metric, ``on``, and the same for popular and rare items."""
 
 
 @dataclass(frozen=True)
@@ -86,16 +91,18 @@ class ModelFacts:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> ModelFacts:
-        """The inverse of `to_json`; a key that is missing is a `KeyError`, unless it is `LATER`."""
+        """The inverse of `to_json`; a `KeyError` or `TypeError` where it is not as written."""
         metric = values["selection_metric"]
         plain: dict[str, Any] = {name: values[name] for name in _PLAIN}
         plain |= {name: values.get(name) for name in (*LATER, *OF_THE_FILE)}
-        return cls(
-            **plain,
-            best_valid=values[_best_key(metric)],
-            selection_metric=metric,
-            metrics={part: values[part] for part in PARTS if part in values},
-        )
+        plain |= {"selection_metric": metric, "best_valid": values[_best_key(metric)]}
+        plain["metrics"] = {part: values[part] for part in PARTS if values.get(part) is not None}
+        for name, kind in {**get_type_hints(cls), "metrics": dict[str, Figures]}.items():
+            if not fits(plain[name], kind):
+                raise TypeError(f"{name} is {plain[name]!r}")
+        if "test" in plain["metrics"]:
+            _refuse_incomplete(plain["metrics"]["test"], cutoff_of(metric))
+        return cls(**plain)
 
 
 _PLAIN = (
@@ -118,3 +125,11 @@ _PLAIN = (
 
 def _best_key(metric: str) -> str:
     return f"best_valid_{metric}"
+
+
+def _refuse_incomplete(figures: Figures, cutoff: int) -> None:
+    """Refuse figures without those that everything that shows a model relies on."""
+    numbers = dict.fromkeys((f"ndcg@{cutoff}", f"recall@{cutoff}", "users"), float)
+    for name, kind in {**numbers, "head": dict, "tail": dict}.items():
+        if not fits(figures[name], kind):
+            raise TypeError(f"{name} is {figures[name]!r}")

@@ -142,7 +142,7 @@ def fit_all(splits: Splits, config: Config, options: RunOptions) -> list[FittedM
     new = None if folder.plan() else make_plan(splits, config, options)
     with folder.claimed():
         # Read inside the lock: what another process left meanwhile is not taken for one's own.
-        plan = _agreed_plan(folder, new, splits, config, resume=options.resume)
+        plan = _agreed_plan(folder, new, splits, config, options)
         stages = pipeline(plan, splits, options, _teacher(splits, config, options))
         is_new = not folder.is_finished or folder.missing(plan)
         models = stages.models()
@@ -152,16 +152,16 @@ def fit_all(splits: Splits, config: Config, options: RunOptions) -> list[FittedM
 
 
 def _agreed_plan(
-    folder: RunFolder, new: Plan | None, splits: Splits, config: Config, *, resume: bool
+    folder: RunFolder, new: Plan | None, splits: Splits, config: Config, options: RunOptions
 ) -> Plan:
     """The plan in the folder, if it is this run's; else the new one, which then goes there."""
     there = folder.plan()
     if there is None:
-        assert new is not None
+        new = new or make_plan(splits, config, options)  # one that was there has been removed
         folder.write_plan(new)
         return new
     refuse_other(folder.path, there, config, splits.fingerprint)
-    if rank() == 0 and not resume:
+    if rank() == 0 and not options.resume:
         raise ConfigError(f"{folder.path} holds this run already; give resume=True to go on")
     return there
 
@@ -232,4 +232,11 @@ def load_run(folder: str | Path, splits: Splits, *, device: str = "cpu") -> list
             f"{folder} lacks {', '.join(missing)}, which the run wrote when it was finished; "
             "training with resume=True makes again what is missing"
         )
-    return pipeline(plan, splits, RunOptions(device=device, folder=there.path)).models()
+    try:
+        options = RunOptions(device=device, folder=there.path)
+        return pipeline(plan, splits, options).models()
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise DataError(
+            f"the files in {folder} do not fit together ({type(error).__name__}: {error}); were "
+            "some of them changed? Put them back, or train again into another folder"
+        ) from error

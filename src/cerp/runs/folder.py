@@ -21,26 +21,29 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from filelock import FileLock, Timeout
 
 from cerp.artifact import Encoding
 from cerp.config import Config, differences
 from cerp.errors import CheckpointError, ConfigError, DataError
 from cerp.export.size_limit import SizeLimit
 from cerp.files import make_folder, write_bytes, write_json, write_text
+from cerp.locks import claimed
 from cerp.methods import METHODS
 from cerp.methods.base import CHECKPOINT
 from cerp.runs.products import Coded, Judged, Plan, Searched, Shipped, Trained
+from cerp.runs.sealed import read_json, read_sealed, write_sealed
 from cerp.sizing.precision_plan import Candidate
 from cerp.training.checkpoint import read_checkpoint, write_checkpoint
 from cerp.training.distributed import rank
 from cerp.training.search_result import pack, unpack
 
-FORMAT = 2
-"""Of run folders. The first ones had no number."""
+FORMAT = 3
+"""Of run folders. The first ones had no number, the second no checksums."""
 PLAN, SEARCHED = "plan.json", "searched.safetensors"
 ORDER, CODED = "order.safetensors", "coded.safetensors"
-RESULT, CURVES, LOCK = "metrics.json", "curves.jsonl", ".lock"
+RESULT, CURVES = "metrics.json", "curves.jsonl"
+WRITTEN = ("*.safetensors", "*.json", CURVES, "model-*.cerp")
+"""Names of all that a run writes, as in a shell."""
 FIRST_PLAN = "config.json"
 """What the first cerp wrote in place of a plan."""
 
@@ -70,7 +73,7 @@ class RunFolder:
                 f"{self.path} holds a run in the format {values.get('format')!r}, and this cerp "
                 f"reads {FORMAT}; use the cerp that trained it, or train again into another folder"
             )
-        return self._read(PLAN, lambda: self._plan(values))
+        return self._read(PLAN, lambda: self._plan(read_sealed(self.path / PLAN)))
 
     def write_plan(self, plan: Plan) -> None:
         """Say which run the folder holds."""
@@ -80,7 +83,7 @@ class RunFolder:
         if plan.positions is not None:
             order = {"positions": torch.from_numpy(plan.positions)}
             write_checkpoint(self.path / ORDER, order, {})
-        write_json(
+        write_sealed(
             self.path / PLAN,
             {
                 "format": FORMAT,
@@ -95,6 +98,8 @@ class RunFolder:
 
     def _plan(self, values: dict[str, Any]) -> Plan:
         positions = None
+        if not isinstance(values["fingerprint"], str):
+            raise TypeError(f"fingerprint is {values['fingerprint']!r}")
         if values["is_ordered"]:
             positions = read_checkpoint(self.path / ORDER)[0]["positions"].numpy()
         return Plan(
@@ -178,20 +183,24 @@ class RunFolder:
     def judged(self, budget: str) -> Judged | None:
         """The figures of a budget's model, once they are there."""
         path = self.path / f"judged-{budget}.json"
-        return self._read(path.name, lambda: Judged(**read_json(path))) if path.exists() else None
+        if not path.exists():
+            return None
+        return self._read(path.name, lambda: Judged(**read_sealed(path)))
 
     def write_judged(self, budget: str, judged: Judged) -> None:
         """Keep the means."""
         if rank() == 0:
             values = {"metrics": judged.metrics, "seconds": judged.seconds}
-            write_json(self.path / f"judged-{budget}.json", values)
+            write_sealed(self.path / f"judged-{budget}.json", values)
 
     # Shipped
 
     def shipped(self, budget: str) -> Shipped | None:
         """What the file of a budget's model takes, once it is written."""
         path = self.path / f"shipped-{budget}.json"
-        return self._read(path.name, lambda: Shipped(**read_json(path))) if path.exists() else None
+        return (
+            self._read(path.name, lambda: Shipped(**read_sealed(path))) if path.exists() else None
+        )
 
     def write_shipped(self, budget: str, shipped: Shipped, file: bytes | None) -> None:
         """Write the model file, and what it takes."""
@@ -199,7 +208,7 @@ class RunFolder:
             return
         if file is not None:
             write_bytes(self.path / model_file(budget), file)
-        write_json(self.path / f"shipped-{budget}.json", asdict(shipped))
+        write_sealed(self.path / f"shipped-{budget}.json", asdict(shipped))
 
     # A training that is finished while its model is not
 
@@ -241,8 +250,7 @@ class RunFolder:
         if rank() > 0:
             return
         path = self.path / CURVES
-        kept = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        kept = [line for line in kept if json.loads(line)["stage"] != stage]
+        kept = self._read(CURVES, lambda: _other_stages(path, stage)) if path.exists() else []
         rows = [json.dumps({"stage": stage, **row}) for row in history]
         if lines := [*kept, *rows]:
             write_text(path, "\n".join(lines) + "\n")
@@ -256,21 +264,8 @@ class RunFolder:
         if rank() > 0:
             yield
             return
-        make_folder(self.path)
-        lock = FileLock(self.path / LOCK, timeout=0)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise ConfigError(
-                f"another process is at work in {self.path}; wait until it ends, or choose "
-                "another folder"
-            ) from None
-        except (OSError, NotImplementedError):
-            pass  # a file system without locks
-        try:
+        with claimed(self.path, WRITTEN):
             yield
-        finally:
-            lock.release()
 
     def _read(self, name: str, read: Callable[[], _Product]) -> _Product:
         """A product from its file; an error that names the file where it is not one."""
@@ -278,7 +273,10 @@ class RunFolder:
             return read()
         except (CheckpointError, DataError):
             raise
-        except (ConfigError, LookupError, TypeError, ValueError, AttributeError) as error:
+        except (
+            *(ConfigError, LookupError, TypeError, ValueError, AttributeError),
+            *(ArithmeticError, RuntimeError, OSError),
+        ) as error:
             raise DataError(
                 f"{self.path / name} is not what a run writes ({type(error).__name__}: {error}); "
                 "was it changed? Put it back, or train again into another folder"
@@ -305,15 +303,9 @@ def refuse_other(folder: Path, there: Plan, config: Config, fingerprint: str) ->
         )
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object that a run wrote."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read ({error})") from None
-    if not isinstance(found, dict):
-        raise DataError(f"{path} is not what a run writes; was it changed?")
-    return found
+def _other_stages(path: Path, stage: str) -> list[str]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if json.loads(line)["stage"] != stage]
 
 
 def _candidate(values: dict[str, Any]) -> Candidate:

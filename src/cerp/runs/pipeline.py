@@ -67,6 +67,8 @@ class Pipeline:
             "fingerprint": self.splits.fingerprint,
             "version": __version__,
             "device": _device_name(torch.device(self.options.device)),
+            # On a CPU sums depend, in their last bits, on how many threads share them.
+            "threads": torch.get_num_threads(),
             "id_leak": leak,
             "models": [model.facts.to_json() for model in models],
         }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cerp.data.formats.columns import USER_NAMES, is_recognised
-from cerp.data.formats.duckdb_scan import Database, ScanError
+from cerp.data.formats.duckdb_scan import Database, ScanError, exact
 from cerp.data.ids import Id, Ids
 from cerp.errors import ConfigError, DataError
 from cerp.files import refuse_unwritable, replacing, scratch_beside
@@ -17,6 +17,7 @@ from cerp.runtime.recommending import Recommendation, Runtime
 
 HEADER = ("user", "item", "rank", "score")
 PARQUET = (".parquet", ".pq")
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 CHUNK = 1024
 """Users at a time: lists are written before the next ones are made."""
 
@@ -68,6 +69,11 @@ def refuse_unknown(found: FoundUsers, path: Path, ids: Ids) -> None:
     )
 
 
+def looks_like_a_formula(ids: Ids) -> bool:
+    """Whether a spreadsheet that opens a CSV file would compute some of the ids."""
+    return not ids.are_integers and any(one[:1] in FORMULA_STARTS for one in ids.values.tolist())
+
+
 def write_lists(
     path: Path,
     runtime: Runtime,
@@ -92,10 +98,13 @@ def _write_csv(
     count = 0
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
+        # csv quotes what is in its own line ending, and other readers end lines at a \r too.
+        quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
         table.writerow(HEADER)
         for chunk in _chunks(users):
             rows = list(_places(chunk, recommend(chunk)))
-            table.writerows(rows)
+            for row in rows:
+                (quoted if "\r" in f"{row[0]}{row[1]}" else table).writerow(row)
             count += len(rows)
     return count
 
@@ -116,13 +125,13 @@ def _csv_users(path: Path, ids: Ids) -> Iterator[tuple[str, Id]]:
 
 
 def _parquet_users(path: Path) -> Iterator[tuple[str, Id]]:
-    given = {"file": str(path)}
+    table, given = "read_parquet($file, hive_partitioning=false)", {"file": exact(path)}
     try:
         with Database() as database:
-            described = database.rows("describe select * from read_parquet($file)", given)
+            described = database.rows(f"describe select * from {table}", given)
             names = [name for name, *_ in described]
             name = names[_user_column(names, path)].replace('"', '""')
-            rows = database.rows(f'select "{name}" from read_parquet($file)', given)
+            rows = database.rows(f'select "{name}" from {table}', given)
             for number, (user,) in enumerate(rows, start=1):
                 yield f"row {number}", user
     except ScanError as error:
@@ -161,10 +170,11 @@ def _convert(table: Path, parquet: Path, runtime: Runtime) -> None:
     with Database() as database:
         database.rows(
             f"copy (select * from read_csv($file, auto_detect=false, header=true, "
-            f"columns={columns}, quote='\"', escape='\"')) to '{target}' "
+            f"columns={columns}, quote='\"', escape='\"', compression=none, "
+            f"hive_partitioning=false)) to '{target}' "
             # The target is a scratch file already.
             "(format parquet, use_tmp_file false)",
-            {"file": str(table)},
+            {"file": exact(table)},
         )
 
 

@@ -13,7 +13,7 @@ from cerp.artifact import Encoding, ValuesCodec
 from cerp.budget import Budget, parse_size
 from cerp.config import Config
 from cerp.data.splits import Splits
-from cerp.errors import ConfigError
+from cerp.errors import BudgetError, ConfigError
 from cerp.export.size_limit import SizeLimit
 from cerp.export.to_arrays import composed
 from cerp.methods.base import Context, Method
@@ -114,12 +114,12 @@ def _rooms(
         return found
     file, embedding = min(smallest_files)
     if size.file is not None and file > size.file:
-        raise ConfigError(
+        raise BudgetError(
             f"a file of {size.file:,} bytes is too small here: the smallest possible takes "
             f"{file:,}, of which {file - embedding:,} are graph or seen items, backbone, ids and "
             "header"
         )
-    raise ConfigError(
+    raise BudgetError(
         f"an embedding of {size.embedding:,} bytes is too small here: the smallest possible "
         f"takes {embedding:,}"
     )

@@ -13,7 +13,7 @@ from itertools import count
 
 from cerp.artifact import VALUES_CODECS, ValuesCodec, code_bytes, order_bytes, table_bytes
 from cerp.budget import SMALLEST_LIMIT
-from cerp.errors import ConfigError
+from cerp.errors import BudgetError, ConfigError
 from cerp.export.size_limit import BITS
 from cerp.export.to_arrays import composed
 from cerp.methods.base import Context, Method
@@ -85,7 +85,7 @@ class SizeSearch:
         low, high = SMALLEST_LIMIT - 1, SMALLEST_LIMIT
         while (refusal := self._refusal(high)) is not None:
             if high == self._full:  # a method that cannot be shipped says so here
-                raise refusal
+                raise BudgetError(str(refusal)) from refusal
             low, high = high, min(2 * high, self._full)
         while high - low > 1:
             middle = (low + high) // 2

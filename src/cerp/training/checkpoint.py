@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -17,23 +18,34 @@ from cerp.files import write_bytes
 
 def write_checkpoint(path: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
     """Write under a temporary name, flush to disk, rename: an older file stays until then."""
-    payload = save(
-        {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
-        {"facts": json.dumps(facts)},
-    )
-    write_bytes(path, payload)
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    text = json.dumps(facts)
+    write_bytes(path, save(plain, {"facts": text, "sha256": _digest(plain, text)}))
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `write_checkpoint` wrote."""
+    """What `write_checkpoint` wrote; what was changed since is refused."""
     try:
         with safe_open(path, framework="pt") as file:
-            facts = json.loads(file.metadata()["facts"])
-            return {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+            noted = file.metadata()
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        text, digest = noted["facts"], noted["sha256"]
+        if digest != _digest(tensors, text):
+            raise ValueError("its checksum does not fit: it is not as it was written")
+        return tensors, json.loads(text)
+    except (OSError, SafetensorError, LookupError, TypeError, ValueError, RuntimeError) as error:
         raise CheckpointError(
             f"{path} is not a readable checkpoint ({error}); remove it to start afresh"
         ) from error
+
+
+def _digest(tensors: dict[str, Tensor], facts: str) -> str:
+    """Of all that is read again: names, types, shapes, values and facts."""
+    digest = hashlib.sha256(facts.encode("utf-8", "surrogatepass"))
+    for name, tensor in sorted(tensors.items()):
+        digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode("ascii"))
+        digest.update(memoryview(tensor.reshape(-1).view(torch.uint8).numpy()))  # type: ignore[arg-type]
+    return digest.hexdigest()
 
 
 def pack_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -171,7 +171,7 @@ class Loop:
                 if interrupted() or self._save_is_due():
                     self._save()
                 if interrupted():
-                    raise KeyboardInterrupt
+                    break
         if self.sampler.step:
             self._end_within_epoch()
         self._current = None  # frees what a recorded step holds on the device
@@ -356,26 +356,40 @@ class Loop:
             self.best = (facts["best"][0], facts["best"][1])
 
 
+STOP_SIGNALS = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
+"""Ctrl-C, the end of a job or of the machine, and a terminal that is closed."""
+
+
 @contextmanager
 def _interruption_noted() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C waits for the step to end, so that what is saved is whole.
+    """What asks the process to stop waits for the step to end, so that what is saved is whole.
 
-    A second Ctrl-C interrupts at once. Outside the main thread, where signals
-    cannot be caught, it does nothing.
+    At the end of the block it does what it would have done before: Ctrl-C is a
+    `KeyboardInterrupt`, the others end the process. A second one does so at once. What is
+    ignored (``nohup``) stays so. Outside the main thread signals cannot be caught.
     """
-    noted = False
-
-    def note(*_: object) -> None:
-        nonlocal noted
-        if noted:
-            raise KeyboardInterrupt
-        noted = True
-
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
-    before = signal.signal(signal.SIGINT, note)
+    noted: list[int] = []
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+
+    def note(number: int, _: object) -> None:
+        noted.append(number)
+        if len(noted) > 1:
+            signal.signal(number, before[number])
+            signal.raise_signal(number)
+
+    heeded = [number for number in STOP_SIGNALS if before[number] not in (signal.SIG_IGN, None)]
+    for number in heeded:
+        signal.signal(number, note)
     try:
-        yield lambda: noted
+        yield lambda: bool(noted)
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number in heeded:
+            signal.signal(number, before[number])
+    if noted:
+        signal.raise_signal(noted[0])
+        raise KeyboardInterrupt  # where the handler of another has only made a note

@@ -11,7 +11,7 @@ from pathlib import Path
 from cerp.data.formats import text_files
 from cerp.data.formats.base import COLUMN_OPTIONS, LAYOUT_OPTIONS, FileFormat, SourceFile
 from cerp.data.formats.columns import Origin, Wanted, choose_columns
-from cerp.data.formats.duckdb_scan import Database, Scan, ScanError, read_scan
+from cerp.data.formats.duckdb_scan import Database, Scan, ScanError, exact, read_scan
 from cerp.data.formats.sniffing import Layout, Record, records, sniff
 from cerp.data.formats.times import INSTANT_TEXT, SECONDS_TEXT, TEXT_READINGS, WHOLE_NUMBER_TEXT
 from cerp.data.interactions import Interactions
@@ -44,9 +44,9 @@ class DelimitedFile:
         scan = Scan(
             "read_csv($file, auto_detect=false, header=false, hive_partitioning=false, "
             f"columns={dict.fromkeys(names, 'VARCHAR')}, skip={self.layout.skip}, "
-            "delim=$delimiter, quote=$quote, escape=$quote)",
+            "delim=$delimiter, quote=$quote, escape=$quote, compression=none)",
             given={
-                "file": str(self.plain),
+                "file": exact(self.plain),
                 "delimiter": self.layout.delimiter,
                 "quote": '"' if len(self.layout.delimiter) == 1 else "",
             },

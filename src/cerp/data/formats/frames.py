@@ -61,7 +61,11 @@ def _column(frame: Any, name: Column) -> Values:
     column = frame[name]
     missing = column.isna() if hasattr(column, "isna") else column.is_null()
     mask = np.asarray(missing, dtype=bool)
-    values = np.asarray(column)
+    try:
+        values = np.asarray(column)
+    except Exception:  # polars panics over what NumPy has no type for, such as 128-bit integers
+        values = np.empty(len(mask), dtype=object)
+        values[:] = column.to_list()
     if mask.any():
         values = values.astype(object)
         values[mask] = None

@@ -6,6 +6,7 @@ split. Needs nothing but NumPy.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,9 +16,9 @@ import numpy.typing as npt
 
 from cerp.data.formats.base import FileFormat, SourceFile
 from cerp.data.formats.columns import Wanted
-from cerp.data.formats.text_files import comment_error, empty_error
-from cerp.data.formats.vocabulary import LARGEST_ID
-from cerp.data.ids import Ids
+from cerp.data.formats.text_files import BLANKS, comment_error, empty_error, nul_error
+from cerp.data.formats.vocabulary import CANONICAL_INTEGER, LARGEST_ID, LONG_INTEGER
+from cerp.data.ids import Ids, flaw_of
 from cerp.data.interactions import Interactions
 from cerp.errors import DataError
 
@@ -78,11 +79,14 @@ def _rows(path: Path) -> list[list[str]]:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 text (byte {error.start})") from None
+    if "\0" in text:
+        raise nul_error(path, text.count("\n", 0, text.index("\0")) + 1)
     rows = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    # Blanks and tabs separate ids, line breaks users; other white space is part of an id.
+    for number, line in enumerate(re.split("\r\n|\r|\n", text), start=1):
         if line.startswith("#"):
             raise comment_error(path, number)
-        if tokens := line.split():
+        if tokens := list(filter(None, re.split(f"[{BLANKS}]", line))):
             rows.append(tokens)
     return rows
 
@@ -94,20 +98,19 @@ def _item_counts(rows: list[list[str]]) -> npt.NDArray[np.int64]:
 def _id_columns(
     columns: list[list[str]], paths: Sequence[Path], what: str
 ) -> list[npt.NDArray[Any]]:
-    if not all(_is_plain_integer(token) for column in columns for token in column):
+    if not all(CANONICAL_INTEGER.fullmatch(token) for column in columns for token in column):
+        for column, path in zip(columns, paths, strict=True):
+            for token in column:
+                if flaw := flaw_of(token):
+                    raise DataError(f"{path}: {what} id {token[:20]!r} {flaw}")
         return [np.array(column, dtype=object) for column in columns]
     return [_integers(column, path, what) for column, path in zip(columns, paths, strict=True)]
-
-
-def _is_plain_integer(token: str) -> bool:
-    digits = token.removeprefix("-")
-    return digits.isdigit() and digits.isascii() and (digits == "0" or digits[0] != "0")
 
 
 def _integers(tokens: list[str], path: Path, what: str) -> npt.NDArray[np.int64]:
     try:
         numbers = np.array(tokens, dtype=np.int64)
-    except OverflowError:
+    except (OverflowError, ValueError):  # Python refuses to parse very long numbers
         raise _too_large_error(max(tokens, key=len), path, what) from None
     if numbers.size and numbers.max() > LARGEST_ID:
         raise _too_large_error(str(numbers.max()), path, what)
@@ -117,7 +120,10 @@ def _integers(tokens: list[str], path: Path, what: str) -> npt.NDArray[np.int64]
 
 
 def _too_large_error(number: str, path: Path, what: str) -> DataError:
-    return DataError(f"{path}: {what} id {number} is above {LARGEST_ID}, the largest integer id")
+    if number.startswith("-"):
+        return DataError(f"{path}: {what} id {number[:LONG_INTEGER]} is negative; ids start at 0")
+    shown = number if len(number) < LONG_INTEGER else f"{number[:20]}... of {len(number):,} digits"
+    return DataError(f"{path}: {what} id {shown} is above {LARGEST_ID}, the largest integer id")
 
 
 # ``.txt`` says little: `cerp.data.formats.recognising` looks at the content.

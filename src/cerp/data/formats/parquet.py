@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cerp.data.formats.base import FileFormat, SourceFile
 from cerp.data.formats.columns import Origin, Wanted, choose_columns
-from cerp.data.formats.duckdb_scan import Database, Scan, ScanError, read_scan
+from cerp.data.formats.duckdb_scan import Database, Scan, ScanError, exact, read_scan
 from cerp.data.formats.times import INSTANT, SECONDS, TEXT_READINGS, WHOLE_NUMBER
 from cerp.data.interactions import Interactions
 from cerp.errors import DataError
@@ -37,7 +37,7 @@ def parts_in(folder: Path) -> list[Path]:
 def read_parts(files: Sequence[Path], source: Path, wanted: Wanted) -> Interactions:
     """The interactions in the files together; ``source`` is their name in messages."""
     table = "read_parquet($files, hive_partitioning=false)"
-    given = {"files": [str(file) for file in files]}
+    given = {"files": [exact(file) for file in files]}
     try:
         with Database() as database:
             described = database.rows(f"describe select * from {table}", given)

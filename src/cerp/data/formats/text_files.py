@@ -18,6 +18,11 @@ BLANKS = " \t"
 
 HEAD_BYTES = 1 << 16
 """How much of a file its layout is told from."""
+CHUNK_BYTES = 1 << 20
+
+UNPACKED_BYTES, UNPACKED_RATIO = 1 << 26, 200
+"""A compressed file may unpack to 64 MiB, or else to 200 times its own size: tables of ids
+compress to a tenth, and what unpacks to a thousand times its size was made to fill a disk."""
 
 
 def is_compressed(path: Path) -> bool:
@@ -47,10 +52,7 @@ def head(plain: Path, source: Path) -> str:
         start = file.read(HEAD_BYTES)
         is_whole = not file.read(1)
     if b"\0" in start:
-        raise DataError(
-            f"{source}: binary data (it contains NUL bytes), not text; "
-            'if it is UTF-16 text, pass encoding="utf-16"'
-        )
+        raise nul_error(source, start.count(b"\n", 0, start.index(b"\0")) + 1)
     if not is_whole:
         start = start[: start.rfind(b"\n") + 1]
         if not start:
@@ -59,6 +61,16 @@ def head(plain: Path, source: Path) -> str:
         return start.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise not_utf8_error(source, start.count(b"\n", 0, error.start) + 1) from None
+
+
+def refuse_nul(plain: Path, source: Path) -> None:
+    """Refuse a file with a NUL byte anywhere: readers would end a field, or an id, there."""
+    line = 1
+    with plain.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            if (place := chunk.find(b"\0")) >= 0:
+                raise nul_error(source, line + chunk.count(b"\n", 0, place))
+            line += chunk.count(b"\n")
 
 
 def is_all_in_head(plain: Path) -> bool:
@@ -79,6 +91,14 @@ def not_utf8_error(source: Path, line: int) -> DataError:
     """The error for a line that cannot be decoded."""
     return DataError(
         f'{source}, line {line}: not UTF-8 text; pass its encoding, for example encoding="latin-1"'
+    )
+
+
+def nul_error(source: object, line: int) -> DataError:
+    """The error for a NUL byte."""
+    return DataError(
+        f"{source}, line {line}: binary data (it contains NUL bytes), not text; "
+        'if it is UTF-16 text, pass encoding="utf-16"'
     )
 
 
@@ -104,19 +124,39 @@ def comment_error(source: object, line: int) -> DataError:
     )
 
 
+def unpacked(path: Path) -> Iterator[bytes]:
+    """The content of a ``.gz`` file, in pieces; one that grows beyond measure is refused."""
+    most, size = max(UNPACKED_BYTES, UNPACKED_RATIO * path.stat().st_size), 0
+    try:
+        with gzip.open(path, "rb") as file:
+            while chunk := file.read(CHUNK_BYTES):
+                size += len(chunk)
+                if size > most:
+                    raise DataError(
+                        f"{path}: unpacks to more than {most:,} bytes, {UNPACKED_RATIO} times its "
+                        "size: no table does; if it is one, unpack it and read that"
+                    )
+                yield chunk
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{path}: the compressed file is damaged ({error})") from None
+
+
 def _copy_as_utf8(path: Path, copy: Path, encoding: str, *, is_utf8: bool) -> None:
-    # What claims to be UTF-8 is copied as it is: whoever reads it can name the bad line.
-    errors = "surrogateescape" if is_utf8 else "strict"
-    opener = gzip.open if is_compressed(path) else open
+    if is_compressed(path):
+        packed, path = path, copy if is_utf8 else copy.with_name("unpacked")
+        with path.open("wb") as file:
+            file.writelines(unpacked(packed))
+        if is_utf8:  # copied as it is: whoever reads it can name the bad line
+            return
+    else:
+        packed = path
     try:
         with (
-            opener(path, "rt", encoding=encoding, errors=errors, newline="") as source,
-            copy.open("w", encoding="utf-8", errors=errors, newline="") as target,
+            path.open(encoding=encoding, newline="") as source,
+            copy.open("w", encoding="utf-8", newline="") as target,
         ):
-            shutil.copyfileobj(source, target, 1 << 20)
+            shutil.copyfileobj(source, target, CHUNK_BYTES)
     except LookupError:
         raise ConfigError(f"encoding={encoding!r} is not a text encoding") from None
     except UnicodeError as error:
-        raise DataError(f"{path}: not {encoding} text ({error})") from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path}: the compressed file is damaged ({error})") from None
+        raise DataError(f"{packed}: not {encoding} text ({error})") from None

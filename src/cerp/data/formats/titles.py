@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import os
-import zlib
 from pathlib import Path
 
 from cerp.data.formats.columns import ITEM_NAMES, TITLE_NAMES, Column, choose_title_columns
 from cerp.data.formats.sniffing import find_delimiter, is_header, records
-from cerp.data.formats.text_files import is_compressed
+from cerp.data.formats.text_files import is_compressed, unpacked
 from cerp.data.formats.vocabulary import CANONICAL_INTEGER
 from cerp.data.ids import Id, Ids
 from cerp.errors import DataError
@@ -66,10 +64,8 @@ def _titles(path: Path) -> dict[str, str]:
 
 def _text(path: Path) -> str:
     try:
-        content = path.read_bytes()
-        if is_compressed(path):
-            content = gzip.decompress(content)
-    except (EOFError, OSError, zlib.error) as error:
+        content = b"".join(unpacked(path)) if is_compressed(path) else path.read_bytes()
+    except OSError as error:
         raise DataError(f"{path}: the titles cannot be read ({error})") from None
     if b"\0" in content:
         raise DataError(f"{path}: binary data (it contains NUL bytes), not a file of titles")

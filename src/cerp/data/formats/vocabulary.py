@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from cerp.data.formats.columns import Origin
 from cerp.data.formats.text_files import BLANKS
-from cerp.data.ids import Ids, Int32Array, Int64Array
+from cerp.data.ids import Ids, Int32Array, Int64Array, flaw_of
 from cerp.errors import DataError
 
 CANONICAL_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
@@ -65,6 +65,7 @@ def native_order(
             values = np.array([int(value[:LONG_INTEGER]) for value in values], dtype=object)
         are_strings = as_strings or any(isinstance(value, str) for value in values[:1])
     if are_strings:
+        _refuse_flaws(vocabulary, side, origin)
         order = np.argsort(vocabulary.first_rows)
         ids = Ids(values[order].astype(object))
     else:
@@ -93,10 +94,6 @@ def encode(
     chosen = chosen.astype(object)
     _refuse_mixed_types(chosen, rows, side, origin)
     distinct, codes = _distinct(chosen)
-    try:
-        "".join(map(str, distinct)).encode()
-    except UnicodeEncodeError:
-        raise DataError(f"{origin.name}: a {side} id holds half a surrogate pair") from None
     _, first = np.unique(codes, return_index=True)
     return Vocabulary(distinct, rows[first]), codes
 
@@ -147,6 +144,12 @@ def _refuse_missing(vocabulary: Vocabulary, side: str, origin: Origin) -> None:
     missing = [values.index(absent) for absent in (None, "") if absent in values]
     if missing:
         raise _missing_error(origin, int(vocabulary.first_rows[missing].min()), side)
+
+
+def _refuse_flaws(vocabulary: Vocabulary, side: str, origin: Origin) -> None:
+    for value, row in zip(vocabulary.values.tolist(), vocabulary.first_rows, strict=True):
+        if isinstance(value, str) and (flaw := flaw_of(value)):
+            raise DataError(f"{origin.at(int(row))}: {side} id {value[:20]!r} {flaw}")
 
 
 def _missing_error(origin: Origin, row: int, side: str) -> DataError:

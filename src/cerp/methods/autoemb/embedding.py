@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor, nn
 
-from cerp.errors import ConfigError
+from cerp.errors import BudgetError, ConfigError
 from cerp.methods.popularity_networks import (
     BySide,
     Controller,
@@ -209,7 +209,7 @@ def sizes_within(limit: int, num_embeddings: int) -> tuple[int, int, int]:
     """
     total = limit // num_embeddings
     if total < SMALLEST_TOTAL:
-        raise ConfigError(
+        raise BudgetError(
             f"a budget of {limit:,} values is too small for AutoEmb, which needs three sizes "
             f"for each of {num_embeddings:,} entities: the smallest possible budget is "
             f"{SMALLEST_TOTAL * num_embeddings:,}"

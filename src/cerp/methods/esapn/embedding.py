@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor, nn
 
-from cerp.errors import ConfigError, DataError
+from cerp.errors import BudgetError, ConfigError, DataError
 from cerp.methods.popularity_networks import BySide, Sides, check_sides
 from cerp.models.embeddings.base import Cost, Embedding
 from cerp.models.layers import BatchNorm, linear, track_averages
@@ -97,7 +97,7 @@ class GrowingEmbedding(Embedding):
         """
         smallest = num_embeddings * sizes[0]
         if limit < smallest:
-            raise ConfigError(
+            raise BudgetError(
                 f"a budget of {limit:,} values is too small for ESAPN, whose smallest size is "
                 f"{sizes[0]}: the smallest possible budget is {smallest:,}"
             )

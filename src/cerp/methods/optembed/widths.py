@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 
 from cerp.data.ids import Int64Array
-from cerp.errors import ConfigError
+from cerp.errors import BudgetError
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -26,7 +26,7 @@ class WidthSpace(ABC):
         self.kept, self.dim, self.limit = kept, dim, limit
         smallest = int(kept.sum())
         if limit < smallest:
-            raise ConfigError(
+            raise BudgetError(
                 f"the supernet keeps {smallest:,} rows, more than the budget of {limit:,} values; "
                 "raise the weight of the threshold penalty or the thresholds' learning rate, or "
                 f"give a budget of at least {smallest:,}"

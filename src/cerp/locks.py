@@ -1,0 +1,39 @@
+"""One process at a time works in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cerp.errors import BusyError
+from cerp.files import make_folder, sweep
+
+LOCK = ".lock"
+
+
+@contextmanager
+def claimed(folder: Path, writes: tuple[str, ...]) -> Iterator[None]:
+    """Work alone in a folder, which is made if need be.
+
+    The lock goes when the process does, however it ends. What killed processes left
+    half-written of files with the names in ``writes`` (as in a shell) is removed.
+    """
+    from filelock import FileLock, Timeout  # only who trains has it
+
+    make_folder(folder)
+    lock = FileLock(folder / LOCK, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise BusyError(
+            f"another process is at work in {folder}; wait until it ends, or choose another folder"
+        ) from None
+    except (OSError, NotImplementedError):
+        pass  # a file system without locks
+    else:
+        sweep(folder, writes)
+    try:
+        yield
+    finally:
+        lock.release()
