@@ -27,6 +27,7 @@ from cerp.runs.encodings import best_written, every_encoding
 from cerp.runs.fit import fit_all, load_run
 from cerp.runs.floor import below_floor, popularity_floor
 from cerp.runs.folder import RunFolder
+from cerp.runs.sealed import read_sealed, write_sealed
 
 CONFIG = Config(method="filter")
 PRODUCTS = ["judged-none.json", "metrics.json", "model-none.cerp", "plan.json",
@@ -235,10 +236,10 @@ def test_popularity_is_judged_where_the_model_is_and_kept(finished: Path, splits
     assert list(floor) == ["valid", "test"]
     wanted = evaluate(Popularity(splits.train), splits, on="test").mean["ndcg@10"]
     assert floor["test"]["ndcg@10"] == wanted
-    kept = json.loads((tmp_path / "judged-popularity.json").read_text())
+    kept = read_sealed(tmp_path / "judged-popularity.json")
     assert kept["metrics"] == floor
     kept["metrics"]["test"]["ndcg@10"] = 1.0
-    (tmp_path / "judged-popularity.json").write_text(json.dumps(kept))
+    write_sealed(tmp_path / "judged-popularity.json", kept)
     assert popularity_floor(models, RunFolder(tmp_path))["test"]["ndcg@10"] == 1.0
 
 
