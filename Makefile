@@ -16,11 +16,12 @@ demo: $(INSTALLED)
 	$(BIN)/cerp data info synthetic
 	$(BIN)/cerp train synthetic --dim 64 --method full -o demo/full --resume
 	$(BIN)/cerp train synthetic --dim 64 --method ud --budget 95% -o demo/ud --resume
+	$(BIN)/cerp train synthetic --method filter -o demo/filter --resume
 	$(BIN)/cerp train synthetic --dim 64 --budget 90% --budget 95% -o demo/cerp --resume
-	$(BIN)/cerp evaluate popularity demo/ud demo/cerp demo/full --data synthetic -k 10
+	$(BIN)/cerp evaluate popularity demo/ud demo/filter demo/cerp demo/full --data synthetic -k 10
 	$(BIN)/cerp export demo/cerp --data synthetic --budget 95% --values int8 -o demo/model.cerp
 	$(BIN)/cerp inspect demo/model.cerp
-	$(BIN)/cerp report demo/cerp demo/ud demo/full --data synthetic -o demo/report.html
+	$(BIN)/cerp report demo/cerp demo/filter demo/ud demo/full --data synthetic -o demo/report.html
 	@echo
 	@echo "The report:               demo/report.html"
 	@echo "The model in a browser:   $(BIN)/cerp serve demo/model.cerp"
