@@ -1,6 +1,6 @@
-"""The model in tests/golden/tiny.cerp, of which docs/format.md shows bytes.
+"""The models in tests/golden, of which docs/format.md shows bytes.
 
-After a change of the format on purpose: ``python tests/golden_model.py`` writes the file anew.
+After a change of the format on purpose: ``python tests/golden_model.py`` writes the files anew.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from cerp.artifact import ComposedEmbedding, Encoding, Index, Seen, ShippedModel
 from cerp.data.ids import Ids
 
 GOLDEN = Path(__file__).parent / "golden" / "tiny.cerp"
+GOLDEN_CODED = GOLDEN.with_name("coded.cerp")
 ENCODING = Encoding(values="int4")
 
 
@@ -36,5 +37,26 @@ def golden_model() -> ShippedModel:
     )
 
 
+def golden_coded_model() -> ShippedModel:
+    """Two users and 150 items; codes as bit planes, and runs of codes that are worth deflating."""
+    p = np.array([[7, 0, -3, 1], [0, 0, 0, 0], [0, 3.5, 0, 0]], dtype=np.float32)
+    q = np.array([[-7, 1, 2, 4], [14, -14, 2, 0]], dtype=np.float32)
+    mixed = np.array([pow(3, k, 257) % 3 for k in range(152)], dtype=np.int32)
+    runs = np.repeat(np.array([0, 1], dtype=np.int32), 76)
+    return ShippedModel(
+        facts={"budget": "12 values", "method": "cerp", "seed": 0},
+        users=Ids(np.array(["ann", "bo"], dtype=object)),
+        items=Ids.range(150),
+        head="dot",
+        embedding=ComposedEmbedding(
+            (
+                Table(Index("coded", 3, codes=mixed), p, p != 0),
+                Table(Index("coded", 2, codes=runs), q),
+            )
+        ),
+    )
+
+
 if __name__ == "__main__":
     artifact.write(GOLDEN, golden_model(), ENCODING)
+    artifact.write(GOLDEN_CODED, golden_coded_model(), ENCODING)

@@ -131,6 +131,21 @@ def stored_cells(described: Read, tensors: dict[str, np.ndarray], name: str) -> 
     return running(numbers(tensors, f"{name}.positions.gaps"))
 
 
+def codes(index: Read, tensor: np.ndarray, entities: int) -> list[int]:
+    if index["codes"] == "deflated":
+        tensor = np.frombuffer(zlib.decompress(tensor.tobytes()), dtype=np.uint8)
+    return planes(tensor, [(index["size"] - 1).bit_length()] * entities)
+
+
+def rows_of(
+    index: Read, tensors: dict[str, np.ndarray], name: str, positions: list[int]
+) -> list[int]:
+    if index["kind"] == "coded":
+        chosen = codes(index, tensors[f"{name}.codes"], len(positions))
+        return [chosen[k] for k in positions]
+    return [row_of(index, k, len(positions)) for k in positions]
+
+
 def row_of(index: Read, k: int, entities: int) -> int:
     size = index["size"]
     return {
@@ -158,7 +173,7 @@ def vectors(meta: Read, tensors: dict[str, np.ndarray], positions: list[int]) ->
         name = f"embedding.{number}"
         cells = stored_cells(own, tensors, name)
         weight = table(tensors, name, own["values"], cells, own["rows"], own["columns"])
-        parts.append(weight[[row_of(own["index"], k, len(positions)) for k in positions]])
+        parts.append(weight[rows_of(own["index"], tensors, name, positions)])
     if described["combine"] == "concat":
         return np.concatenate(parts, axis=1)
     fold = np.sum if described["combine"] == "sum" else np.prod

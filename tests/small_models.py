@@ -43,6 +43,19 @@ def small_model(backbone: str = "mf", seed: int = 0) -> ShippedModel:
     return model
 
 
+def coded_model(backbone: str = "mf", books: int = 4, seed: int = 0) -> ShippedModel:
+    """The same with learned codes: so many pruned codebooks of 9 rows, and no order of ids."""
+    rng = np.random.default_rng(seed)
+    tables = (pruned(rng, coded(rng, 9), 9) for _ in range(books))
+    return replace(
+        small_model(backbone, seed), embedding=ComposedEmbedding(tuple(tables)), positions=None
+    )
+
+
+def coded(rng: np.random.Generator, rows: int, entities: int = ENTITIES) -> Index:
+    return Index("coded", rows, codes=rng.integers(0, rows, entities, dtype=np.int32))
+
+
 def normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return rng.standard_normal(shape, dtype=np.float32)
 

@@ -63,3 +63,10 @@ def test_impossible_entries_are_refused_by_name(entries: dict[str, object], mess
 def test_a_file_size_that_is_none_is_refused_even_where_it_is_the_budget(size: str):
     with pytest.raises(ConfigError, match=rf"max_file_size '{size}' .*2MB"):
         Config(budgets=(size,), max_file_size=size)
+
+
+def test_a_hash_has_two_codebooks():
+    with pytest.raises(ConfigError, match=r"a hash has two codebooks, not 4; .*assignment=learned"):
+        Config(codebooks=4)
+    assert Config(codebooks=2).codebooks == 2
+    assert Config(assignment="learned", codebooks=8).codebooks == 8

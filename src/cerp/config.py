@@ -216,6 +216,11 @@ class Config:
     def __post_init__(self) -> None:
         check_settings(self)
         check_seed(self.seed)
+        if self.assignment == "hash" and self.codebooks not in (None, 2):
+            raise ConfigError(
+                f"a hash has two codebooks, not {self.codebooks}; leave codebooks out, or learn "
+                "codes: assignment=learned"
+            )
         if self.max_file_size is not None:
             parse_size(self.max_file_size, "max_file_size")
         budgets = tuple(str(budget).strip() for budget in self.budgets)

@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
+from cerp.choices import Assignment
 from cerp.config import Config, PruneConfig, TrainConfig
 from cerp.errors import ConfigError
 
 PresetName = Literal["default", "paper"]
+
+LEARNED_FOR = ("lightgcn", "mf")
+"""Backbones for which learned rows were better than hashed ones on validation."""
 
 
 MLP_VALIDATION_USERS = 3000
@@ -50,10 +54,13 @@ def preset(
     backbone: str = "lightgcn",
     method: str = "cerp",
     teacher: str | None = None,
+    assignment: Assignment | None = None,
 ) -> Config:
     """The configuration called ``name`` for a backbone; budgets and seed are the caller's.
 
-    - ``default``: spectral ids, scheduled pruning, training goes on from the pruned weights.
+    - ``default``: scheduled pruning, and training goes on from the pruned weights. CERP's rows are
+      learned from the training graph; with ``assignment="hash"``, and always for the MLP, for which
+      learned rows have not been measured, they are hashed in the spectral order of ids.
     - ``paper``: what the paper describes. Raw ids (which may leak: results carry the figures),
       5,000 buckets with the paper's divisor, free pruning from thresholds of -100 with at most
       50 epochs, training from the rewound weights.
@@ -63,6 +70,9 @@ def preset(
     if method == "full":
         # From larger values than pruned codebooks start at, slower and for longer.
         training = replace(training, learning_rate=3e-3, epochs=150, evaluate_every=10, patience=3)
+    is_learned = assignment == "learned" or (assignment is None and backbone in LEARNED_FOR)
+    if name == "default" and method == "cerp" and teacher is None and is_learned:
+        return _learned(Config(backbone=backbone, train=training))
     if name == "default" and teacher is not None:
         return _student(Config(backbone=backbone, method=method, train=training), teacher)
     if name == "default":
@@ -84,6 +94,17 @@ def preset(
             on_stall="report",
         ),
         train=training,
+    )
+
+
+def _learned(config: Config) -> Config:
+    """Rows learned from the training graph; decoupled decay in both stages, a rate that falls."""
+    decay: dict[str, Any] = {"optimizer": "adamw", "weight_decay": 0.08, "learning_rate": 5e-3}
+    return replace(
+        config,
+        assignment="learned",
+        prune=replace(config.prune, **decay),
+        train=replace(config.train, schedule="cosine", epochs=40, **decay),
     )
 
 
@@ -111,6 +132,13 @@ def teacher_preset(backbone: str, dim: int, seed: int) -> Config:
         patience=6,
     )
     return replace(config, dim=dim, seed=seed, train=training)
+
+
+def wanted_assignment(settings: Mapping[str, Any]) -> Assignment | None:
+    """The assignment that settings name, or mean: an order of ids is for a hash."""
+    if settings.get("ordering") is not None or settings.get("hashing") is not None:
+        return settings.get("assignment") or "hash"
+    return settings.get("assignment")
 
 
 def with_settings(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
+import zlib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,12 +28,13 @@ from cerp.artifact import (
     section_bytes,
     table_bytes,
 )
+from cerp.artifact.codes import encode_codes
 from cerp.choices import ValuePrecision
 from cerp.data.ids import Ids
 from cerp.errors import ConfigError
-from golden_model import ENCODING, GOLDEN, golden_model
-from plain_decoder import decode_plainly
-from small_models import BACKBONES, small_model
+from golden_model import ENCODING, GOLDEN, GOLDEN_CODED, golden_coded_model, golden_model
+from plain_decoder import decode_plainly, metadata_of
+from small_models import BACKBONES, coded, coded_model, small_model
 
 VALUES = ("fp32", "fp16", "int8", "int4")
 FP32 = Encoding("fp32")
@@ -83,8 +87,9 @@ def some_model(seed: int) -> ShippedModel:
         (Index("quotient", size), count // size + 1),
         (Index("scaled", size), size),
         (Index("hashed", size, int(rng.integers(2**21)), int(rng.integers(2**31 - 1))), size),
+        (coded(rng, size, count), size + int(rng.integers(2))),
     ]
-    chosen = [indices[number] for number in rng.integers(0, 5, rng.integers(1, 4))]
+    chosen = [indices[number] for number in rng.integers(0, 6, rng.integers(1, 4))]
     dense = rng.random((users, items)) < 0.3
     return ShippedModel(
         facts={"seed": seed, "metrics": {"ndcg@10": 0.125}},
@@ -141,6 +146,30 @@ def test_every_backbone_comes_back_in_every_precision(backbone: str, values: str
         np.testing.assert_array_equal(found.weights[name], kept)
 
 
+@pytest.mark.parametrize("values", VALUES)
+@pytest.mark.parametrize("books", [2, 4])
+def test_learned_codes_come_back_in_every_precision(books: int, values: ValuePrecision):
+    model = coded_model(books=books)
+    data = artifact.encode(model, Encoding(values))
+    found = artifact.decode(data)
+    np.testing.assert_array_equal(vectors(found), decode_plainly(data)["vectors"])
+    for table, read_back in zip(model.embedding.tables, found.embedding.tables, strict=True):
+        assert read_back.index == table.index
+        np.testing.assert_array_equal(read_back.index.codes, table.index.codes)
+    # 65 entities, 4 bits to tell 9 rows apart
+    assert section_bytes(data)["codes"] == books * math.ceil(65 * 4 / 8)
+    assert "order" not in section_bytes(data)
+
+
+def test_codes_are_deflated_where_that_is_smaller():
+    runs = np.repeat(np.arange(4, dtype=np.int32), 64)
+    mixed = np.array([pow(3, k, 257) % 4 for k in range(64)], dtype=np.int32)
+    assert encode_codes(runs, 4)[0] == "deflated"
+    kind, tensors = encode_codes(mixed, 4)
+    assert kind == "planes"
+    assert tensors["codes"].nbytes == 64 * 2 // 8
+
+
 @given(st.integers(0, 2**32), st.sampled_from(VALUES))
 @settings(max_examples=50)
 def test_the_same_model_makes_the_same_bytes_also_after_a_round_trip(seed: int, values: str):
@@ -150,12 +179,28 @@ def test_the_same_model_makes_the_same_bytes_also_after_a_round_trip(seed: int, 
         assert artifact.encode(artifact.decode(data), Encoding(values)) == data
 
 
-def test_the_golden_file_is_made_and_read_to_the_byte():
-    data = GOLDEN.read_bytes()
-    assert artifact.encode(golden_model(), ENCODING) == data
+@pytest.mark.parametrize(
+    ("path", "model"), [(GOLDEN, golden_model()), (GOLDEN_CODED, golden_coded_model())]
+)
+def test_the_golden_files_are_made_and_read_to_the_byte(path: Path, model: ShippedModel):
+    data = path.read_bytes()
+    assert artifact.encode(model, ENCODING) == data
     # The values were chosen so that four bits hold them exactly.
-    np.testing.assert_array_equal(vectors(artifact.decode(data)), vectors(golden_model()))
+    np.testing.assert_array_equal(vectors(artifact.decode(data)), vectors(model))
+    np.testing.assert_array_equal(vectors(model), decode_plainly(data)["vectors"])
     assert artifact.encode(artifact.decode(data), ENCODING) == data
+
+
+def test_the_golden_file_of_codes_has_both_kinds_of_them():
+    tables = metadata_of(GOLDEN_CODED.read_bytes())["embedding"]["tables"]
+    assert [table["index"]["codes"] for table in tables] == ["planes", "deflated"]
+    tensors = load(GOLDEN_CODED.read_bytes())
+    # Two planes of 152 bits; the codes are 3^k mod 257 mod 3, that is 1 0 0 0 0 0 2 2 ...
+    assert tensors["embedding.0.codes"].shape == (38,)
+    assert tensors["embedding.0.codes"][[0, 19]].tolist() == [0b0000_0001, 0b1100_0000]
+    # One plane of 76 zeros and 76 ones.
+    plane = zlib.decompress(tensors["embedding.1.codes"].tobytes())
+    assert plane == bytes(9) + b"\xf0" + b"\xff" * 9
 
 
 def test_the_document_shows_the_bytes_of_the_golden_file():
@@ -190,6 +235,9 @@ def test_the_bytes_of_an_embedding_are_known_before_it_is_written(
     model = some_model(seed)
     sizes = [table_bytes(stored_places(t))[values] for t in model.embedding.tables]
     expected = sum(sizes)
+    for index in (table.index for table in model.embedding.tables):
+        if index.codes is not None:  # so short that deflating them gains nothing
+            expected += math.ceil(len(index.codes) * (index.size - 1).bit_length() / 8)
     if model.positions is not None:
         expected += order_bytes(len(model.positions))
     assert embedding_bytes(section_bytes(artifact.encode(model, Encoding(values)))) == expected
@@ -252,6 +300,10 @@ def with_table(index: Index, weight: np.ndarray, mask: np.ndarray | None = None)
     return flawed(embedding=ComposedEmbedding((Table(index, weight.astype(np.float32), mask),)))
 
 
+def with_codes(codes: np.ndarray) -> ShippedModel:
+    return with_table(Index("coded", 9, codes=codes.astype(np.int32)), np.ones((9, 2)))
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [
@@ -268,6 +320,10 @@ def with_table(index: Index, weight: np.ndarray, mask: np.ndarray | None = None)
         (flawed(facts={"ndcg@10": float("nan")}), "facts of the model cannot be written as JSON"),
         (flawed(facts={"log": "x" * 2**20}), "leave something out of the facts"),
         (with_table(Index("modulo", 9), np.ones((8, 2))), "leads to row 8 of a table with 8"),
+        (with_table(Index("coded", 9), np.ones((9, 2))), "index coded of a table has codes, or la"),
+        (with_codes(np.full(65, 9)), "do not give 65 entities one of 9 rows"),
+        (with_codes(np.full(65, -1)), "do not give 65 entities one of 9 rows"),
+        (with_codes(np.zeros(64)), "do not give 65 entities one of 9 rows"),
         (with_table(Index("identity"), np.full((65, 1), np.nan)), "NaN or infinity"),
         (
             with_table(Index("identity"), np.ones((65, 1)), np.zeros((65, 1), bool)),

@@ -8,6 +8,7 @@ import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ import safetensors
 from safetensors.numpy import load, save
 
 from cerp import artifact
-from cerp.artifact import ComposedEmbedding, Encoding, ShippedModel
+from cerp.artifact import ComposedEmbedding, Encoding, Index, ShippedModel, Table
 from cerp.artifact.container import unpack
+from cerp.data.ids import Ids
 from cerp.errors import (
     ChecksumError,
     FileFormatError,
@@ -25,10 +27,11 @@ from cerp.errors import (
     MalformedFileError,
     TruncatedFileError,
 )
-from golden_model import GOLDEN
-from small_models import BACKBONES, small_model
+from golden_model import GOLDEN, GOLDEN_CODED
+from small_models import BACKBONES, coded_model, small_model
 
 DATA = GOLDEN.read_bytes()
+CODED = GOLDEN_CODED.read_bytes()
 MARK = rb"\"crc32\":\""
 ENOUGH_MEMORY = 40 * 2**20
 Json = dict[str, Any]
@@ -67,15 +70,15 @@ def joined(header: Json, payload: bytes) -> bytes:
     return with_right_checksum(len(text).to_bytes(8, "little") + text + payload)
 
 
-def with_header(change: Callable[[Json], object]) -> bytes:
-    """The golden file with a changed header."""
-    header, payload = parts()
+def with_header(change: Callable[[Json], object], data: bytes = DATA) -> bytes:
+    """A golden file with a changed header."""
+    header, payload = parts(data)
     change(header)
     return joined(header, payload)
 
 
-def with_metadata(change: Callable[[Json], object]) -> bytes:
-    """The golden file with changed metadata."""
+def with_metadata(change: Callable[[Json], object], data: bytes = DATA) -> bytes:
+    """A golden file with changed metadata."""
 
     def change_text(header: Json) -> None:
         metadata = json.loads(header["__metadata__"]["cerp"])
@@ -83,17 +86,17 @@ def with_metadata(change: Callable[[Json], object]) -> bytes:
         text = json.dumps(metadata, sort_keys=True, separators=(",", ":"))
         header["__metadata__"]["cerp"] = text
 
-    return with_header(change_text)
+    return with_header(change_text, data)
 
 
-def with_tensors(**changes: np.ndarray | None) -> bytes:
-    """The golden file with other tensors; ``__`` stands for a dot, None for none."""
-    tensors = load(DATA)
+def with_tensors(data: bytes = DATA, /, **changes: np.ndarray | None) -> bytes:
+    """A golden file with other tensors; ``__`` stands for a dot, None for none."""
+    tensors = load(data)
     for name, tensor in changes.items():
         tensors.pop(name.replace("__", "."), None)
         if tensor is not None:
             tensors[name.replace("__", ".")] = tensor
-    return with_right_checksum(save(tensors, parts()[0]["__metadata__"]))
+    return with_right_checksum(save(tensors, parts(data)[0]["__metadata__"]))
 
 
 def table(metadata: Json, number: int = 0) -> Json:
@@ -268,6 +271,113 @@ def test_forged_tensors_are_malformed(changes: dict[str, np.ndarray | None], mes
         artifact.decode(with_tensors(**changes))
 
 
+CODES_METADATA: dict[str, tuple[Callable[[Json], object], str]] = {
+    "another codec": (lambda m: index(m).update(codes="huffman"), "must be one of planes, defla"),
+    "no codec": (lambda m: index(m).pop("codes"), "must be one of planes, deflated"),
+    "no stream": (lambda m: index(m).update(codes="deflated"), "codes is not a zlib stream"),
+    "no planes": (lambda m: index(m, 1).update(codes="planes"), r"shape \[\d+\], not \[19\]"),
+    "another kind": (lambda m: index(m).update(kind="modulo"), "what the tensor embedding.0.codes"),
+    "a later kind": (
+        lambda m: index(m).update(kind="learned"),
+        "kind must be one of ident",
+    ),
+    "no rows": (lambda m: index(m).update(size=0), "size must be an integer from 1"),
+    "one row": (lambda m: index(m).update(size=1), r"shape \[38\], not \[0\]"),
+    "fewer rows": (lambda m: index(m).update(size=2), r"shape \[38\], not \[19\]"),
+    "rows not there": (lambda m: index(m).update(size=4), "leads to row 3 of a table with 3"),
+    "many rows": (lambda m: index(m).update(size=2**31 - 1), r"shape \[38\], not \[589\]"),
+    "rows beyond int32": (lambda m: index(m).update(size=2**31), "size must be an integer"),
+    "a large claim": (lambda m: index(m, 1).update(size=2**31 - 1), "no more than 16 times"),
+    "many items": (lambda m: m.update(items=2**20), r"shape \[38\], not \[262145\]"),
+    "fewer items": (lambda m: m.update(items=100), r"shape \[38\], not \[26\]"),
+    "an order for hashes": (lambda m: m.update(order="lehmer"), "the tensor order is missing"),
+}
+
+
+def index(metadata: Json, number: int = 0) -> Json:
+    return table(metadata, number)["index"]
+
+
+@pytest.mark.parametrize(("change", "message"), CODES_METADATA.values(), ids=CODES_METADATA)
+def test_forged_metadata_of_codes_are_malformed(change: Callable[[Json], object], message: str):
+    with little_memory(), pytest.raises(MalformedFileError, match=message):
+        artifact.decode(with_metadata(change, CODED))
+
+
+CODES_TENSORS: dict[str, tuple[dict[str, np.ndarray | None], str]] = {
+    "missing": ({"embedding__0__codes": None}, "embedding.0.codes is missing"),
+    "too short": ({"embedding__0__codes": np.zeros(37, np.uint8)}, r"shape \[37\], not \[38\]"),
+    "too long": ({"embedding__0__codes": np.zeros(39, np.uint8)}, r"shape \[39\], not \[38\]"),
+    "square": ({"embedding__0__codes": np.zeros((2, 19), np.uint8)}, r"shape \[2, 19\]"),
+    "floats": ({"embedding__0__codes": np.zeros(38, np.float16)}, "holds float16, not uint8"),
+    "out of range": (
+        {"embedding__0__codes": np.full(38, 255, np.uint8)},
+        "entities one of 3 rows",
+    ),
+    "bomb": ({"embedding__1__codes": deflated(bytes(10**8))}, "does not hold the 19 bytes"),
+    "short stream": ({"embedding__1__codes": deflated(bytes(18))}, "does not hold the 19 bytes"),
+    "cut stream": ({"embedding__1__codes": deflated(bytes(19))[:-2]}, "does not hold the 19 bytes"),
+    "more behind": (
+        {"embedding__1__codes": np.append(deflated(bytes(19)), np.uint8(0))},
+        "does not hold the 19 bytes",
+    ),
+    "codes of no table": (
+        {"embedding__2__codes": np.zeros(3, np.uint8)},
+        "2.codes is for",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), CODES_TENSORS.values(), ids=CODES_TENSORS)
+def test_forged_codes_are_malformed(changes: dict[str, np.ndarray | None], message: str):
+    with little_memory(), pytest.raises(MalformedFileError, match=message):
+        artifact.decode(with_tensors(CODED, **changes))
+
+
+def test_a_reader_without_codes_refuses_them_by_name(monkeypatch: pytest.MonkeyPatch):
+    known = ("identity", "modulo", "quotient", "scaled", "hashed")  # those of 0.1
+    monkeypatch.setattr("cerp.artifact.embedding.INDEX_KINDS", known)
+    with pytest.raises(MalformedFileError, match=r"must be one of .*hashed, got 'coded'"):
+        artifact.decode(CODED)
+
+
+def test_codes_of_one_row_or_of_nobody_take_no_bytes():
+    one_row = ComposedEmbedding(
+        (Table(Index("coded", 1, codes=np.zeros(65, np.int32)), np.ones((1, 2), np.float32)),)
+    )
+    data = artifact.encode(replace(coded_model(), embedding=one_row), Encoding())
+    assert "codes" not in {name for name, size in artifact.section_bytes(data).items() if size}
+    found = artifact.decode(data)
+    assert found.embedding.vectors(np.array([0, 64]), 65).tolist() == [[1, 1], [1, 1]]
+    nobody = ShippedModel(
+        facts={},
+        users=Ids.range(0),
+        items=Ids.range(0),
+        head="dot",
+        embedding=ComposedEmbedding(
+            (Table(Index("coded", 3, codes=np.zeros(0, np.int32)), np.ones((3, 2), np.float32)),)
+        ),
+    )
+    read_back = artifact.decode(artifact.encode(nobody, Encoding())).embedding.tables[0].index
+    assert read_back.codes.shape == (0,)
+
+
+def test_tables_without_codes_to_read_claim_no_memory():
+    header = parts(CODED)[0]
+    metadata = json.loads(header["__metadata__"]["cerp"])
+    one_row = {"columns": 1, "positions": "bitmap", "rows": 1, "stored": 0, "values": "fp32"}
+    one_row["index"] = {"codes": "planes", "factor": 0, "kind": "coded", "offset": 0, "size": 1}
+    metadata["embedding"]["tables"] = [one_row] * 500
+    metadata["items"], metadata["ids"]["users"] = 10**6, {"kind": "range"}
+    tensors = {f"embedding.{n}.codes": np.zeros(0, np.uint8) for n in range(500)}
+    tensors |= {f"embedding.{n}.values": np.zeros(0, np.float32) for n in range(500)}
+    tensors |= {f"embedding.{n}.positions.bitmap": deflated(b"\0") for n in range(500)}
+    text = json.dumps(metadata, sort_keys=True, separators=(",", ":"))
+    forged = with_right_checksum(save(tensors, {"cerp": text}))
+    with little_memory():  # codes of 4 bytes for each entity would be 2 GB
+        assert len(artifact.decode(forged).embedding.tables) == 500
+
+
 def test_ids_that_add_up_to_more_than_64_bits_are_refused():
     extra = np.full(3 * 60 // 8 + 1, 255, np.uint8)
     forged = with_tensors(items__ids__classes=deflated(bytes([243] * 3)), items__ids__extra=extra)
@@ -294,6 +404,7 @@ NASTY: tuple[Any, ...] = (
     10**30,
 )
 NASTY += (0.5, True, None, "", "int4", "gaps", "prefix", "dense", "lehmer", [], {}, [1, 2])
+NASTY += ("coded", "planes", "deflated")
 
 
 def mutated(value: Any, rng: random.Random) -> Any:
@@ -333,10 +444,12 @@ def fuzzed(data: bytes, rng: random.Random) -> bytes:
 CASES = 750
 
 
-@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("backbone", [*BACKBONES, "coded"])
 def test_whatever_a_forged_file_holds_it_is_a_model_or_a_named_error(backbone: str):
     rng = random.Random(backbone)
-    files = [artifact.encode(small_model(backbone), Encoding(v)) for v in ("fp32", "int8", "int4")]
+    model = coded_model() if backbone == "coded" else small_model(backbone)
+    files = [artifact.encode(model, Encoding(v)) for v in ("fp32", "int8", "int4")]
+    files += [CODED] * (backbone == "coded")
     refused = 0
     with little_memory():
         for _ in range(CASES):

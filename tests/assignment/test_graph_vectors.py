@@ -151,7 +151,7 @@ def test_less_memory_means_single_precision_and_then_a_lower_rank():
 
 
 def test_too_little_memory_names_the_way_out():
-    with pytest.raises(ConfigError, match=r'memory=64000 would do.*assignment="hash"'):
+    with pytest.raises(ConfigError, match=r'memory=48000 would do.*assignment="hash"'):
         graph_vectors(synthetic(700, 500, 9000), memory=10_000)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import cerp
+from cerp.artifact import embedding_bytes, section_bytes
 from cerp.cli import app, main
 from cerp.comparison.tuned import read_tuned
 from cerp.data.synthetic import synthetic
@@ -210,6 +211,36 @@ def test_train_json_has_a_model_for_each_budget_in_the_order_given(trained):
         assert model["nnz"] <= model["limit"]
         assert {"avg_dim", "overlap", "valid", "test", "seconds"} <= model.keys()
         assert 0 <= model["test"]["ndcg@10"] <= 1
+
+
+def test_train_json_says_how_rows_are_chosen_and_what_codes_take(trained, tmp_path: Path):
+    folder, found = trained
+    for model in found["models"]:
+        assert (model["assignment"], model["codebooks"], model["code_bytes"]) == ("hash", 2, 0)
+    options = "--budget 50% --backbone mf --dim 8 --epochs 1 --prune-epochs 1 --json"
+    learned = "--assignment learned --codebooks 3 --buckets 9"
+    result = run(
+        "train", str(folder / "data"), *options.split(), *learned.split(), "-o", str(tmp_path / "a")
+    )
+    assert result.returncode == 0, result.stderr
+    [model] = json.loads(result.stdout)["models"]
+    assert (model["assignment"], model["codebooks"], model["buckets"]) == ("learned", 3, 9)
+    sections = section_bytes((tmp_path / "a" / "model-50%.cerp").read_bytes())
+    # 200 entities, 3 books, 4 bits to tell 9 rows apart: 300 bytes, or fewer where they deflate.
+    assert 0 < model["code_bytes"] == sections["codes"] <= 300
+    assert model["embedding_bytes"] == embedding_bytes(sections)
+    none = run("train", str(folder / "data"), *options.split(), "--method", "dhe")
+    assert none.returncode == 0, none.stderr
+    [model] = json.loads(none.stdout)["models"]
+    assert [model[key] for key in ("assignment", "codebooks", "code_bytes")] == [None] * 3
+
+
+def test_more_codebooks_than_a_hash_has_are_refused_in_the_words_of_the_command_line(trained):
+    folder, _ = trained
+    result = run("train", str(folder / "data"), "--assignment", "hash", "--codebooks", "4")
+    assert result.returncode == 2
+    assert "a hash has two codebooks, not 4" in result.stderr
+    assert "--assignment learned" in result.stderr
 
 
 def test_a_run_folder_holds_a_file_for_every_product(trained):

@@ -6,17 +6,21 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import load
 
 from cerp import artifact
-from cerp.artifact import ComposedEmbedding
+from cerp.artifact import ComposedEmbedding, Index, Table
 from cerp.config import Config, PruneConfig, RunOptions, TrainConfig
 from cerp.data.synthetic import synthetic
 from cerp.runs.fit import fit_all
 from cerp.runs.fitted_model import FittedModel
-from golden_model import GOLDEN, golden_model
+from golden_model import GOLDEN, GOLDEN_CODED, golden_model
+from small_models import small_model
 
 
 def inspect(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -45,6 +49,32 @@ def test_the_table_shows_every_section_and_the_total():
     assert f" {GOLDEN.stat().st_size:,} " in lines["total"]
     assert "full table, fp32" in lines
     assert "method cerp" in result.stderr
+
+
+def test_learned_codes_are_a_section_and_codebooks_are_counted():
+    found = json.loads(inspect(str(GOLDEN_CODED), "--json").stdout)
+    assert sum(found["sections"].values()) == found["total_bytes"] == GOLDEN_CODED.stat().st_size
+    deflated = len(load(GOLDEN_CODED.read_bytes())["embedding.1.codes"])
+    assert found["sections"]["codes"] == 152 * 2 // 8 + deflated
+    assert found["embedding_bytes"] == found["sections"]["codes"] + sum(
+        found["sections"][name] for name in ("codebook values", "positions", "scales")
+    )
+    assert (found["codebooks"], found["assignment"]) == (2, "learned")
+    shown = inspect(str(GOLDEN_CODED)).stdout
+    assert re.search(r"^codes +\d+ ", shown, re.MULTILINE)
+    assert re.search("codebooks +2", shown)
+    assert re.search("rows chosen by +learned codes", shown)
+
+
+def test_codebooks_of_a_hash_are_counted_too_and_one_table_is_none(tmp_path: Path):
+    found = json.loads(inspect(str(GOLDEN), "--json").stdout)
+    assert (found["codebooks"], found["assignment"]) == (2, "hash")
+    table = Table(Index("identity"), np.ones((65, 2), np.float32))
+    one = replace(small_model(), embedding=ComposedEmbedding((table,)))
+    artifact.write(tmp_path / "one.cerp", one, artifact.Encoding())
+    found = json.loads(inspect(str(tmp_path / "one.cerp"), "--json").stdout)
+    assert (found["codebooks"], found["assignment"]) == (None, None)
+    assert "codebooks" not in inspect(str(tmp_path / "one.cerp")).stdout
 
 
 def test_ordinary_output_names_the_precision_and_keeps_research_for_verbose():

@@ -32,6 +32,7 @@ from cerp.evaluation.evaluate import evaluate
 from cerp.evaluation.metrics import Metrics
 from cerp.methods import METHODS
 from cerp.pages.tables import TablePage, to_html, to_markdown
+from cerp.presets import preset
 from cerp.runs.fit import fit_all
 
 TINY = {"dim": 8, "train": {"epochs": 1}, "prune": {"epochs": 1}, "ordering": "degree"}
@@ -47,7 +48,17 @@ def splits() -> Splits:
 
 def test_every_method_of_the_registry_can_be_compared_under_its_name():
     assert all(variants()[name].method == name for name in METHODS.names())
-    assert chosen_names(["all"]) == [POPULARITY, *variants()]
+    assert set(chosen_names(["all"])) >= {POPULARITY, *METHODS.names()}
+
+
+def test_rows_of_codebooks_are_chosen_by_variants_with_a_name_and_nothing_is_trained_twice():
+    assert config_of("cerp-hash", "mf").assignment == "hash"
+    assert config_of("cerp-learned", "mf").assignment == "learned"
+    assert config_of("cerp", "mf") == preset("default", "mf", "cerp")
+    # One of the two is what the preset does anyway.
+    left_out = {*variants()} - {*chosen_names(["all"])}
+    assert left_out == {f"cerp-{config_of('cerp', 'mf').assignment}"}
+    assert chosen_names(["cerp,cerp-hash"]) == ["cerp", "cerp-hash"]
 
 
 def test_names_come_by_commas_and_repetition_each_once():
@@ -150,7 +161,8 @@ def test_a_cell_does_not_depend_on_the_budgets_beside_it(splits: Splits, tmp_pat
 
 
 def test_a_refused_budget_does_not_take_the_others_with_it(splits: Splits, tmp_path: Path):
-    (job,) = plan(["cerp"], ["mf"], ["75%", "1000"], 1, settings=TINY)  # 800 is the full table
+    # 800 is the full table.
+    (job,) = plan(["cerp-hash"], ["mf"], ["75%", "1000"], 1, settings=TINY)
     found = done(job, splits, tmp_path)
     assert (found["75%"].error, found["75%"].nnz) == (None, 200)
     assert "it must allow from 2" in (found["1000"].error or "")

@@ -66,6 +66,67 @@ def test_an_embedding_stays_within_its_bytes_and_uses_them(method: str, budget: 
     assert 0.8 * allowed < taken <= allowed
 
 
+@pytest.mark.parametrize("budget", [900, 1500, 2500])
+@pytest.mark.parametrize("books", [2, 4, 8])
+def test_learned_codes_count_in_the_bytes_of_an_embedding(books: int, budget: int):
+    model = fitted(budgets=(f"{budget}B",), assignment="learned", codebooks=books)
+    sections = section_bytes(model.file())
+    # As many bits as tell the rows apart for each of 200 entities, unless that can be deflated.
+    assert model.facts.buckets is not None
+    assert 0 < sections["codes"] <= books * 25 * (model.facts.buckets - 1).bit_length()
+    assert model.facts.code_bytes == sections["codes"]
+    assert model.facts.embedding_bytes == embedding_bytes(sections)
+    assert 0.8 * budget < embedding_bytes(sections) <= budget
+    assert "order" not in sections
+
+
+def test_a_limit_on_the_file_counts_learned_codes():
+    model = fitted(budgets=("8KB",), max_file_size="8KB", assignment="learned", codebooks=4)
+    assert model.facts.file_bytes is not None
+    assert 7600 < model.facts.file_bytes <= 8000
+
+
+def test_codes_that_do_not_fit_are_refused_with_the_smallest_possible():
+    with pytest.raises(ConfigError, match=r"of 100 bytes is too small.*smallest possible takes \d"):
+        fitted(budgets=("100B",), assignment="learned", codebooks=8, buckets=8)
+
+
+@pytest.mark.parametrize("backbone", ["mf", "mlp", "lightgcn"])
+@pytest.mark.parametrize("books", [2, 3, 4, 8])
+def test_a_file_with_learned_codes_scores_as_its_model(books: int, backbone: str):
+    model = fitted(budgets=("80%",), assignment="learned", codebooks=books, backbone=backbone)
+    runtime = Runtime(decode(model.file()))
+    users = np.arange(120, dtype=np.int32)
+    np.testing.assert_allclose(
+        runtime.score_all(users), model.score_all(users).detach().numpy(), rtol=1e-4, atol=1e-6
+    )
+    judged = evaluate(runtime, model.splits, on="test")
+    assert judged.mean["ndcg@10"] == pytest.approx(model.metrics["test"]["ndcg@10"], abs=1e-6)
+    facts = decode(model.file()).facts
+    assert facts["assignment"] == "learned"
+    assert not {"hash", "ordering"} & facts.keys()
+
+
+def test_several_budgets_of_one_run_share_their_codes_and_are_exact():
+    config = replace(CONFIG, budgets=("80%", "90%", "95%"), assignment="learned", codebooks=4)
+    models = fit_all(splits(), config, QUIET)
+    # 200 entities of 16 dimensions: 20%, 10% and 5% of 3,200 values.
+    assert [model.facts.nnz for model in models] == [640, 320, 160]
+    first, *others = (decode(model.file()).embedding.tables for model in models)
+    for tables in others:
+        for mine, theirs in zip(first, tables, strict=True):
+            np.testing.assert_array_equal(mine.index.codes, theirs.index.codes)
+
+
+def test_a_refit_keeps_the_codes_that_were_selected():
+    selected = fitted(budgets=("80%",), assignment="learned", codebooks=4)
+    again = fitted(budgets=("80%",), assignment="learned", codebooks=4, refit="all")
+    mine, theirs = selected.recommender.embedding, again.recommender.embedding
+    assert torch.equal(mine.codes, theirs.codes)
+    assert not torch.equal(mine.weight, theirs.weight)
+    assert again.facts.nnz == 640
+
+
 def test_the_whole_file_stays_within_its_limit(tmp_path: Path):
     model = fitted(budgets=("8KB",), max_file_size="8KB")
     size = model.save(tmp_path / "model.cerp")

@@ -19,7 +19,6 @@ from cerp.config import Config, RunOptions, TrainConfig
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError, DataError
-from cerp.methods import METHODS
 from cerp.paper.build_record import new_record, pattern
 from cerp.paper.figures import heatmap, sensitivity
 from cerp.paper.json_rows import rows
@@ -29,6 +28,7 @@ from cerp.paper.published import published_rows
 from cerp.paper.recipe import Recipe, RecipeRun, read_recipe, recipe_names
 from cerp.paper.recipe_page import recipe_page
 from cerp.paper.record import Interval, MeasuredCell, MissingCell, Record
+from cerp.paper.table_lines import Line
 from cerp.runs.fit import fit_all
 from results_page.findings import findings
 from results_page.page import summary
@@ -40,6 +40,7 @@ ROOT = Path(__file__).parents[2]
 TABLE2_KEYS = {"method", "dataset", "backbone", "sparsity", "avg_dim", "ndcg10", "recall10"}
 TABLE3_KEYS = {"variant", "dataset", "backbone", "sparsity", "avg_dim", "ndcg10", "overlap_pct"}
 OUR_KEYS = {"seed", "nnz", "bytes", "preset", "ordering", "refit", "accounting", "seconds"}
+OUR_KEYS |= {"assignment", "codebooks"}
 DATA = {"users": 2, "items": 4, "interactions": 2, "density_pct": 25.0, "fingerprint": "f00d"}
 DATA |= {"train": 1, "valid": 0, "test": 1}
 
@@ -83,9 +84,12 @@ def test_the_paper_s_rows_are_complete_and_have_its_keys():
 
 def test_table_2_has_all_methods_and_three_seeds_of_those_that_matter_most():
     runs = read_recipe("table2").runs
-    with_vectors = {name for name in METHODS.names() if METHODS[name].has_vectors}
-    assert {run.method for run in runs} == {"popularity", *with_vectors}
-    assert [run.method for run in runs if run.seeds == 3] == ["cerp", "ud", "full", "cerp"]
+    printed = {"autoemb", "cerp", "dhe", "esapn", "full", "hash", "magnitude", "optembed"}
+    printed |= {"pep", "popularity", "qr", "ud"}
+    assert {run.method for run in runs} == {*printed, "cerp-learned"}
+    assert [run.method for run in runs if run.seeds == 3] == [
+        *("cerp", "ud", "full", "cerp", "cerp-learned")
+    ]
 
 
 def test_every_recipe_can_be_planned_for_every_data_set():
@@ -199,6 +203,28 @@ def test_rows_of_methods_have_the_paper_s_keys_and_ours():
     made = rows(recipe("methods", *runs), Record("made-up", "gowalla", DATA, found))
     assert {frozenset(row) for row in made} == {frozenset(TABLE2_KEYS | OUR_KEYS)}
     assert [row["sparsity"] for row in made] == [99, 0.0, 100.0]
+
+
+def test_rows_say_how_entities_get_rows_where_the_result_knows():
+    run = RecipeRun("cerp", settings={"assignment": "learned", "codebooks": 4})
+    learned = result(assignment="learned", codebooks=4, code_bytes=99)
+    record = Record("made-up", "gowalla", DATA, [MeasuredCell(run, None, learned)])
+    [row] = rows(recipe("methods", run), record)
+    assert (row["assignment"], row["codebooks"]) == ("learned", 4)
+    assert Line(run, record.found, []).name == "cerp (learned codes, 4 books)"
+
+
+def test_a_record_from_before_codes_were_learned_is_read(tmp_path: Path):
+    found = MeasuredCell(RecipeRun("cerp"), None, result(config={"method": "cerp"}))
+    older = asdict(Record("made-up", "gowalla", DATA, [found]))
+    for name in ("assignment", "codebooks", "code_bytes"):
+        del older["found"][0]["result"][name]
+    (tmp_path / "made-up-runs.json").write_text(json.dumps(older))
+    record = Record.read(tmp_path / "made-up-runs.json")
+    assert (record.found[0].result.assignment, record.found[0].result.codebooks) == (None, None)
+    # All codebooks were a hash's then.
+    [row] = rows(recipe("methods", RecipeRun("cerp")), record)
+    assert (row["assignment"], row["codebooks"]) == ("hash", 2)
 
 
 def test_rows_of_an_ablation_have_the_paper_s_keys_and_tell_how_pruning_went():

@@ -176,6 +176,22 @@ def test_runs_are_labelled_by_what_tells_them_apart(tmp_path: Path):
     assert labels == ["cerp spectral", "cerp shuffled", f"ud ({folders[2]})", f"ud ({folders[3]})"]
 
 
+def test_runs_that_differ_in_how_rows_are_chosen_say_so_behind_the_method(tmp_path: Path):
+    one = summary("90%", 0.1)
+    folders = [
+        write_run(tmp_path / "a", one, assignment="hash"),
+        write_run(tmp_path / "b", one, assignment="learned", codebooks=4),
+        write_run(tmp_path / "c", one, assignment="learned", codebooks=2),
+    ]
+    labels = [run.label for run in read_runs(folders)]
+    assert labels == ["cerp hash", "cerp learned codebooks 4", "cerp learned codebooks 2"]
+    learned = replace(preset("default", "lightgcn", assignment="learned"), codebooks=4)
+    hashed = preset("default", "lightgcn", assignment="hash")
+    commands = [train_command(config, "DATA", "run") or "" for config in (learned, hashed)]
+    assert "--codebooks 4" in commands[0]  # learned is what the preset has
+    assert "--assignment hash" in commands[1]
+
+
 # What is said
 
 

@@ -170,11 +170,12 @@ def test_a_run_folder_of_a_later_version_is_named_as_such(tmp_path: Path):
         load_run(tmp_path, splits())
 
 
+@pytest.mark.parametrize("assignment", ["hash", "learned"])
 @pytest.mark.parametrize("budgets", [("80%",), ("900B",)])
 def test_loading_a_run_computes_nothing_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budgets: tuple[str, ...]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budgets: tuple[str, ...], assignment: str
 ):
-    run = trained(tmp_path / "run", budgets=budgets)
+    run = trained(tmp_path / "run", budgets=budgets, assignment=assignment)
 
     def refused(*_: object, **__: object) -> None:
         raise AssertionError("computed again")
@@ -182,6 +183,7 @@ def test_loading_a_run_computes_nothing_again(
     for name in ("planning.order", "planning.precision_plan", "pipeline.train",
                  "pipeline.evaluate", "fit.make_plan"):  # fmt: skip
         monkeypatch.setattr(f"cerp.runs.{name}", refused)
+    monkeypatch.setattr("cerp.methods.cerp.graph_codes", refused)
     [model] = load_run(run, splits())
     stored = json.loads((run / "metrics.json").read_text())["models"][0]
     assert model.facts.to_json() == stored

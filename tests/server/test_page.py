@@ -7,6 +7,7 @@ import json
 import re
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -31,9 +32,22 @@ from cerp.graph.filter import Exponents
 from cerp.runtime import Runtime
 from cerp.server.app import create_app
 from golden_filter import FILTER, MIXTURE
+from golden_model import GOLDEN_CODED
 from made_up_section import declare_prices, priced
+from plain_decoder import metadata_of
 from small_filters import small_filter, small_mixture
-from small_models import BACKBONES, DIM, ENTITIES, NUM_ITEMS, NUM_USERS, normal, pruned, small_model
+from small_models import (
+    BACKBONES,
+    DIM,
+    ENTITIES,
+    NUM_ITEMS,
+    NUM_USERS,
+    coded,
+    coded_model,
+    normal,
+    pruned,
+    small_model,
+)
 
 if TYPE_CHECKING:
     from playwright.sync_api import (
@@ -189,6 +203,76 @@ def as_text(best: Iterable[tuple[Any, float]]) -> list[list[Any]]:
 @pytest.mark.parametrize("backbone", BACKBONES)
 def test_python_and_javascript_rank_alike_for_every_user(ranks_alike, backbone: str, values: Any):
     ranks_alike(encode(small_model(backbone), Encoding(values=values)))
+
+
+@pytest.mark.parametrize("values", ["fp32", "fp16", "int8", "int4"])
+@pytest.mark.parametrize("backbone", ["mf", "mlp", "lightgcn"])
+@pytest.mark.parametrize("books", [2, 4])
+def test_learned_codes_rank_alike(ranks_alike, books: int, backbone: str, values: Any):
+    ranks_alike(encode(coded_model(backbone, books), Encoding(values=values)))
+
+
+def test_codes_of_both_kinds_and_of_one_row_rank_alike(ranks_alike):
+    tables = (
+        pruned(RNG, Index("coded", 9, codes=np.arange(ENTITIES, dtype=np.int32) // 8), 9),
+        pruned(RNG, coded(RNG, 300), 300),
+        pruned(RNG, coded(RNG, 1), 2),
+    )
+    embedding = ComposedEmbedding(tables)
+    file = encode(replace(small_model(), embedding=embedding), Encoding())  # and with positions
+    described = metadata_of(file)["embedding"]["tables"]
+    kinds = [table["index"]["codes"] for table in described]
+    assert kinds == ["deflated", "planes", "planes"]
+    ranks_alike(file)
+
+
+def test_the_golden_file_of_codes_ranks_alike(ranks_alike):
+    ranks_alike(GOLDEN_CODED.read_bytes())
+
+
+def forged_codes(**changes: Any) -> bytes:
+    """A file of one table with learned codes of 9 rows, which its header or tensor belies."""
+    model = coded_model(books=1)
+    content = unpack(encode(model, Encoding()))
+    metadata, tensors = dict(content.metadata), dict(content.tensors)
+    (table,) = metadata["embedding"]["tables"]
+    if "tensor" in changes:
+        del tensors["embedding.0.codes"]
+        if (other := changes.pop("tensor")) is not None:
+            tensors["embedding.0.codes"] = other
+    table["rows"] = changes.pop("rows", table["rows"])
+    table["index"] |= changes
+    return pack(metadata, tensors)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tensor": np.full(33, 255, np.uint8)}, "codes name a row that is not there"),
+        ({"tensor": np.zeros(32, np.uint8)}, "codes has the wrong length"),
+        ({"tensor": np.zeros(33, np.int8)}, "codes are I8"),
+        ({"tensor": None}, "codes is missing"),
+        ({"codes": "huffman"}, "codes are written as huffman, which is not known"),
+        ({"codes": "deflated"}, "codes is damaged"),
+        (
+            {
+                "codes": "deflated",
+                "tensor": np.frombuffer(zlib.compress(bytes(10**6)), dtype=np.uint8),
+            },
+            "codes is damaged",
+        ),
+        ({"codes": "deflated", "size": 2**31 - 1, "rows": 2**31 - 1}, "larger tables than it can"),
+        ({"size": 0}, "has codes of 0 rows"),
+        ({"size": 1}, "codes has the wrong length"),
+        ({"size": 10}, "fewer rows than its codes may name"),
+        ({"size": 2**31}, "has codes of 2147483648 rows"),
+        ({"kind": "modulo"}, "a part that is not known: embedding.0.codes"),
+        ({"kind": "learned"}, "a part that is not known: embedding.0.codes"),
+    ],
+)
+def test_forged_codes_are_refused(blank: Page, changes: dict[str, Any], message: str):
+    with refused(message):
+        blank.evaluate(DECODE, as_base64(forged_codes(**changes)))
 
 
 def test_a_section_that_the_page_does_not_know_is_skipped_where_the_file_allows_it(

@@ -33,7 +33,7 @@ SHIPPED = ("cerp", "hash", "magnitude", "pep", "qr", "ud")
 def case(name: str, **changes: object) -> tuple[Method, Context]:
     method = methods.method(name)
     config = replace(Config(backbone="mf", dim=16, method=name), **changes)
-    positions = POSITIONS if method.is_ordered else None
+    positions = POSITIONS if method.is_ordered and config.assignment == "hash" else None
     return method, Context(SPLITS, config, RunOptions(quiet=True), (), positions)
 
 
@@ -65,6 +65,15 @@ def test_the_smallest_limit_is_the_first_that_the_method_takes(name: str):
     if smallest > 2:
         with pytest.raises(ConfigError, match="too small"):
             method.placeholder(context.with_limits(smallest - 1), smallest - 1)
+
+
+def test_learned_codes_are_weighed_with_the_values():
+    method, context = case("cerp", assignment="learned", codebooks=4, buckets=20)
+    search = SizeSearch(method, context)
+    made = composed(method.placeholder(context.with_limits(400), 400))
+    tables = sum(table_bytes(table.stored, is_random=True)["int8"] for table in made.tables)
+    # 5 bits tell 20 rows apart: 125 bytes for 200 entities, in each of 4 books.
+    assert search.bytes_at(400, "int8") == tables + 4 * 125
 
 
 @pytest.mark.parametrize("values", ["fp16", "int8", "int4"])

@@ -17,6 +17,7 @@ from training_process import CONFIG, small_splits
 from cerp.config import RunOptions
 from cerp.errors import CheckpointError, ConfigError, OutputError
 from cerp.runs.fit import fit_all
+from cerp.runs.folder import CODED
 from cerp.training.checkpoint import read_checkpoint, write_checkpoint
 
 SCRIPT = Path(__file__).with_name("training_process.py")
@@ -44,9 +45,9 @@ def assert_same_weights(first: Path, second: Path) -> None:
             assert torch.equal(tensor, theirs[name][key]), f"{name}: {key}"
 
 
-def run_until(folder: Path, done: str, extra_seconds: float) -> None:
+def run_until(folder: Path, done: str, extra_seconds: float, *options: str) -> None:
     """Start the run and kill it without warning some time after a file has appeared."""
-    process = subprocess.Popen([sys.executable, SCRIPT, folder])
+    process = subprocess.Popen([sys.executable, SCRIPT, folder, *options])
     limit = time.monotonic() + 60
     while not (folder / done).exists() and process.poll() is None and time.monotonic() < limit:
         time.sleep(0.005)
@@ -69,6 +70,22 @@ def test_killed_in_each_stage_it_ends_with_the_same_bits(undisturbed: Path, tmp_
     assert [model["test"] for model in mine["models"]] == [
         model["test"] for model in theirs["models"]
     ]
+
+
+@pytest.mark.slow
+def test_learned_codes_are_kept_over_kills_and_end_with_the_same_bits(tmp_path: Path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    subprocess.run([sys.executable, SCRIPT, whole, "learned"], check=True, timeout=120)
+    run_until(killed, CODED, 0, "learned")
+    codes = (killed / CODED).read_bytes()
+    for done in ("checkpoint.safetensors", "searched.safetensors"):
+        run_until(killed, done, 0.05, "learned")
+        assert not (killed / "metrics.json").exists()
+    subprocess.run([sys.executable, SCRIPT, killed, "learned"], check=True, timeout=120)
+    assert (killed / CODED).read_bytes() == codes
+    assert_same_weights(killed, whole)
+    for file in sorted(path.name for path in whole.glob("*.cerp")):
+        assert (killed / file).read_bytes() == (whole / file).read_bytes()
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A small training run in a process of its own: `python training_process.py FOLDER [EPOCHS]`.
+"""A small training run in a process of its own: `python training_process.py FOLDER [learned]`.
 
 Used by the tests that kill it and by those that start it under torchrun.
 """
@@ -6,6 +6,7 @@ Used by the tests that kill it and by those that start it under torchrun.
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from cerp.config import Config, PruneConfig, RunOptions, TrainConfig
@@ -22,18 +23,22 @@ CONFIG = Config(
 )
 
 
+LEARNED = replace(CONFIG, assignment="learned", codebooks=4)
+"""The same with codes that are learned from the graph."""
+
+
 def small_splits() -> Splits:
     return synthetic(120, 80, 1500).split(seed=0)
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, config: Config) -> None:
     from cerp.runs.fit import fit_all
     from cerp.training.distributed import process_group
 
     with process_group("cpu") as device:
         options = RunOptions(device, folder, resume=True, checkpoint_seconds=0, quiet=True)
-        fit_all(small_splits(), CONFIG, options)
+        fit_all(small_splits(), config, options)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), LEARNED if "learned" in sys.argv[2:] else CONFIG)

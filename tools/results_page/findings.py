@@ -14,6 +14,7 @@ from results_page.results_index import MISSING, ResultsIndex
 BUDGETS, BACKBONES = (90, 95, 99), ("lightgcn", "mlp")
 CERP = {
     "CERP": {"method": "cerp", "preset": "default", "ordering": "spectral"},
+    "CERP, learned rows": {"method": "cerp-learned", "preset": "default"},
     "CERP, shuffled ids": {"method": "cerp", "preset": "default", "ordering": "shuffled"},
     "paper preset, native ids": {"method": "cerp", "preset": "paper", "ordering": "native"},
     "paper preset, shuffled ids": {"method": "cerp", "preset": "paper", "ordering": "shuffled"},

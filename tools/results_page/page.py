@@ -112,6 +112,7 @@ def _other_data_table(results: ResultsIndex) -> str:
     kinds: dict[str, dict[str, Any]] = {
         "popularity": {"method": "popularity"},
         "CERP": {"method": "cerp", "sparsity": 99, "ordering": "spectral"},
+        "CERP, learned rows": {"method": "cerp-learned", "sparsity": 99},
         "CERP, shuffled ids": {"method": "cerp", "sparsity": 99, "ordering": "shuffled"},
         "UD": {"method": "ud", "sparsity": 99},
         "QR, shuffled ids": {"method": "qr", "sparsity": 99},

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from cerp.artifact.bits import pack_planes, packed_size, unpack_planes
-from cerp.artifact.deflate import deflate, inflate
+from cerp.artifact.deflate import deflate
 from cerp.artifact.tensors import TensorReader, Tensors
 from cerp.data.ids import Int32Array
 
@@ -34,11 +34,16 @@ def decode_codes(
     tensors: TensorReader, codec: CodesCodec, rows: int, num_entities: int
 ) -> Int32Array:
     """The row numbers that `encode_codes` wrote; the caller checks that there are such rows."""
-    packed = tensors.byte_array("codes")
+    width = code_width(rows)
     if codec == "deflated":
-        size = code_bytes(num_entities, rows)
-        packed = np.frombuffer(inflate(packed, size, what=tensors.name("codes")), dtype=np.uint8)
-    widths = np.full(num_entities, code_width(rows))
+        content = tensors.inflate("codes", code_bytes(num_entities, rows))
+        packed = np.frombuffer(content, dtype=np.uint8)
+    else:
+        packed = tensors.array("codes", np.uint8, code_bytes(num_entities, rows))
+    if width == 0:
+        # Nothing is stored, so nothing is held: many such tables in a header claim no memory.
+        return np.broadcast_to(np.int32(0), num_entities)
+    widths = np.full(num_entities, width)
     return unpack_planes(packed, widths, what=tensors.name("codes")).astype(np.int32)
 
 

@@ -22,7 +22,8 @@ class EdgeProducts:
     """Training edges between a short and a long side (whichever of users and items is smaller).
 
     Both sides are numbered by their places in a sequence of all entities. Edges have no values:
-    the normalisation ``Â = D_long^(-1/2) R D_short^(-1/2)`` is applied to what they multiply.
+    the normalisation ``Â = (D_long + τ d̄_long)^(-1/2) R (D_short + τ d̄_short)^(-1/2)``, with
+    the mean degrees d̄ of the sides, is applied to what they multiply.
     The order of a sum is that of the vendor's sparse product.
     """
 
@@ -33,9 +34,13 @@ class EdgeProducts:
     """Each row of the long side, and its neighbours."""
     long_of_short: Compressed
     """Each row of the short side, and its neighbours."""
+    damping: float = 0.0
+    """τ. Without it the leading vectors are those of small groups that hardly touch the rest."""
 
     @classmethod
-    def of(cls, train: Interactions, sequence: Int32Array, device: str) -> EdgeProducts:
+    def of(
+        cls, train: Interactions, sequence: Int32Array, device: str, damping: float = 0.0
+    ) -> EdgeProducts:
         """Edges of the training part, with sides in the order of the sequence."""
         is_user = sequence < train.num_users
         place = np.empty(len(sequence), dtype=np.int32)
@@ -50,6 +55,7 @@ class EdgeProducts:
             place=place,
             short_of_long=_compressed(*long, *short, device),
             long_of_short=_compressed(*short, *long, device),
+            damping=damping,
         )
 
     @property
@@ -64,10 +70,14 @@ class EdgeProducts:
 
     def gram(self, block: Tensor) -> Tensor:
         """``Âᵀ Â block``; rows are those of the short side."""
-        of_short = inverse_degrees(self.long_of_short, block.dtype).sqrt_()
+        of_short = self.short_scale(block.dtype)
         middle = sums_of_rows(self.short_of_long, block * of_short)
-        middle *= inverse_degrees(self.short_of_long, block.dtype)
+        middle *= inverse_degrees(self.short_of_long, block.dtype, self.damping)
         return sums_of_rows(self.long_of_short, middle).mul_(of_short)
+
+    def short_scale(self, dtype: torch.dtype) -> Tensor:
+        """``(d + τ d̄)^(-1/2)`` of the short side, as a column."""
+        return inverse_degrees(self.long_of_short, dtype, self.damping).sqrt_()
 
     def neighbour_sums(self, long: Int32Array, table: Tensor) -> Tensor:
         """Sum of the table's rows over the neighbours of some rows of the long side."""
@@ -81,10 +91,11 @@ class EdgeProducts:
         return sums_of_rows((F.pad(ends, (1, 0)), neighbours[entries]), table)
 
 
-def inverse_degrees(matrix: Compressed, dtype: torch.dtype) -> Tensor:
-    """``1 / d`` of each row, 0 where it has no entries, as a column."""
+def inverse_degrees(matrix: Compressed, dtype: torch.dtype, damping: float = 0.0) -> Tensor:
+    """``1 / (d + τ d̄)`` of each row, 0 where it has no entries, as a column."""
     degree = torch.diff(matrix[0]).to(dtype)
-    return torch.where(degree > 0, 1 / degree, 0.0)[:, None]
+    added = damping * len(matrix[1]) / len(degree)
+    return torch.where(degree > 0, 1 / (degree + added), 0.0)[:, None]
 
 
 def sums_of_rows(matrix: Compressed, table: Tensor) -> Tensor:

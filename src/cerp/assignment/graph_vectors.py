@@ -1,11 +1,13 @@
 """Users and items as points of one space: a truncated SVD of the normalised training graph.
 
-With the interaction matrix R, degrees D_u and D_i, and the leading singular triples
-``D_u^(-1/2) R D_i^(-1/2) ≈ U Σ Vᵀ``, the vectors are
+With the interaction matrix R, degrees D_u and D_i with means d̄, a damping τ, and the leading
+singular triples ``(D_u + τ d̄_u)^(-1/2) R (D_i + τ d̄_i)^(-1/2) ≈ U Σ Vᵀ``, the vectors are
 
-    x_u = Σ_{i ∈ N(u)} d_i^(-1/2) V_i = d_u^(1/2) (U Σ)_u        y_i = d_i^(1/2) V_i
+    x_u = Σ_{i ∈ N(u)} (d_i + τ d̄_i)^(-1/2) V_i        y_i = d_i (d_i + τ d̄_i)^(-1/2) V_i
 
-or the same scaled to length 1. ``⟨x_u, y_i⟩`` is the score of the graph's ideal low-pass filter.
+or the same scaled to length 1. Without damping ``⟨x_u, y_i⟩`` is the score of the graph's ideal
+low-pass filter, and the leading vectors are those of small groups that hardly touch the rest;
+with it, those of large ones (regularised spectral clustering: Chaudhuri et al., COLT 2012).
 
 The triples come from block subspace iteration over the smaller side of the graph. No users ×
 items matrix is ever built, and one block of (smaller side) × (rank + oversampling) numbers is
@@ -14,6 +16,7 @@ all that is held besides the edges; products go through a few of its columns at 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +26,7 @@ import torch
 from torch import Tensor
 
 from cerp.assignment.codes import Float32Array
-from cerp.assignment.edge_products import EdgeProducts, inverse_degrees
+from cerp.assignment.edge_products import EdgeProducts
 from cerp.assignment.ordering import canonical
 from cerp.data.ids import Int32Array, Int64Array
 from cerp.data.interactions import Interactions
@@ -39,7 +42,7 @@ LARGEST_RATIO = 1e4
 """Most that a filter may stretch one direction more than another: its square meets rounding."""
 LARGEST_DEGREE = 8
 """Of a filter, where all eigenvalues are alike."""
-SMALLEST_WIDTH = 16
+SMALLEST_WIDTH = 12
 """Columns of the block below which the vectors would say too little."""
 CPU_COLUMN_BLOCK = 16
 """Columns that are multiplied together on CPUs: a narrow block stays in cache."""
@@ -120,6 +123,7 @@ def graph_vectors(
     train: Interactions,
     *,
     rank: int = DEFAULT_RANK,
+    damping: float = 0.0,
     seed: int = 0,
     unit: bool = True,
     iterations: int = ITERATIONS,
@@ -134,6 +138,8 @@ def graph_vectors(
         Training interactions, and nothing else.
     rank
         Singular triples. Fewer where the graph has no more, or `memory` holds no more.
+    damping
+        τ, in mean degrees.
     seed
         Draws the start of the iteration.
     unit
@@ -170,7 +176,7 @@ def graph_vectors(
     if len(train) == 0:
         raise DataError("no training interactions: there is no graph to take vectors from")
     sequence = canonical(train).astype(np.int32)
-    graph = EdgeProducts.of(train, sequence, device)
+    graph = EdgeProducts.of(train, sequence, device, damping)
     degrees = np.concatenate(
         [np.diff(train.user_offsets), train.item_counts], dtype=np.int32, casting="same_kind"
     )
@@ -186,17 +192,13 @@ def graph_vectors(
     energy, turn = _singular_turn(graph, block, columns)
     rank = min(rank, int((energy > NOTHING).sum()))
     singular, turn = np.sqrt(energy[:rank]), turn[:, :rank]
-    start = _start(graph.num_short, width, seed, dtype, device)[:, :rank]
-    nearest = _nearest_rotation(turn.T @ _products(block, start))
-    del start
+    nearest = _nearest_rotation(turn.T @ _products_with_start(block, width, rank, seed))
     if graph.items_are_short:  # S = V, turned
         basis, onward = _transformed(block, turn @ nearest), np.eye(rank)
     else:  # S = U Σ, turned
         basis = _transformed(block, turn @ (singular[:, None] * nearest))
         onward = nearest.T @ (nearest / singular[:, None] ** 2)
-    basis = basis.contiguous()
-    del block
-    basis *= inverse_degrees(graph.long_of_short, dtype).sqrt()
+    basis *= graph.short_scale(dtype)
     return GraphVectors(
         num_users=train.num_users,
         num_items=train.num_items,
@@ -225,13 +227,30 @@ def _affordable(num_short: int, wanted: int, memory: int) -> tuple[torch.dtype, 
 
 
 def _start(rows: int, columns: int, seed: int, dtype: torch.dtype, device: str) -> Tensor:
-    """Independent normal numbers, drawn a stretch of rows at a time."""
-    rng = np.random.default_rng(seed)
+    """Independent normal numbers."""
     block = torch.empty((rows, columns), dtype=dtype, device=device)
-    for start in range(0, rows, STRETCH):
-        part = block[start : start + STRETCH]
-        part.copy_(torch.from_numpy(rng.standard_normal(tuple(part.shape), dtype=np.float32)))
+    for part, drawn in zip(
+        torch.split(block, STRETCH), _stretches(rows, columns, seed), strict=True
+    ):
+        part.copy_(drawn)
     return block
+
+
+def _stretches(rows: int, columns: int, seed: int) -> Iterator[Tensor]:
+    """The numbers of `_start`, a stretch of rows at a time."""
+    rng = np.random.default_rng(seed)
+    for start in range(0, rows, STRETCH):
+        shape = (min(STRETCH, rows - start), columns)
+        yield torch.from_numpy(rng.standard_normal(shape, dtype=np.float32))
+
+
+def _products_with_start(block: Tensor, columns: int, used: int, seed: int) -> Wide:
+    """``blockᵀ start`` of the first columns of `_start`, which are drawn again."""
+    total = np.zeros((block.shape[1], used))
+    drawn_again = _stretches(len(block), columns, seed)
+    for part, drawn in zip(torch.split(block, STRETCH), drawn_again, strict=True):
+        total += _products(part, drawn[:, :used].to(block.device))
+    return total
 
 
 def _leading_subspace(graph: EdgeProducts, block: Tensor, columns: int, iterations: int) -> Tensor:
@@ -314,9 +333,11 @@ def _products(first: Tensor, second: Tensor) -> Wide:
 
 
 def _transformed(block: Tensor, small: Wide) -> Tensor:
-    """``block · small``, written over the block where that holds it."""
+    """``block · small`` with no more columns than the block, written over it."""
     factor = torch.from_numpy(small).to(block.device)
-    for start in range(0, len(block), STRETCH):
-        part = block[start : start + STRETCH]
-        part[:, : factor.shape[1]] = (part.double() @ factor).to(block.dtype)
-    return block[:, : factor.shape[1]]
+    rows, width = len(block), factor.shape[1]
+    flat = block.view(-1)
+    for start in range(0, rows, STRETCH):  # the place written to is never ahead of that read
+        part = (block[start : start + STRETCH].double() @ factor).to(block.dtype)
+        flat[start * width : start * width + part.numel()] = part.view(-1)
+    return flat[: rows * width].view(rows, width)

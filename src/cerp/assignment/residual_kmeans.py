@@ -17,8 +17,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from cerp.assignment.code_rule import vector_rank
 from cerp.assignment.codes import Codes
-from cerp.assignment.graph_vectors import DEFAULT_RANK, GraphVectors, graph_vectors
+from cerp.assignment.graph_vectors import GraphVectors, graph_vectors
 from cerp.assignment.nearest_rows import (
     GRID_BITS,
     WEIGHT_BITS,
@@ -37,6 +38,8 @@ from cerp.progress import Bar
 
 DEFAULT_MEMORY = 2**30
 ITERATIONS, ROUNDS = 25, 3
+DAMPING = 1.0
+"""τ of the graph's normalisation for codes, in mean degrees: see `cerp.assignment.code_rule`."""
 FITTING_COPIES = 3
 """Times that the vectors are held while books are fitted: their own, what is left over, spare."""
 STRETCH = 1 << 15
@@ -162,7 +165,8 @@ def graph_codes(
     *,
     books: int = 4,
     rows: int = 1024,
-    rank: int = DEFAULT_RANK,
+    rank: int | None = None,
+    damping: float = DAMPING,
     seed: int = 0,
     iterations: int = ITERATIONS,
     rounds: int = ROUNDS,
@@ -184,7 +188,10 @@ def graph_codes(
     books, rows
         m, and how many rows each book has.
     rank
-        Dimensions of the vectors, where the graph has and `memory` allows as many.
+        Dimensions of the vectors, where the graph has and `memory` allows as many; None: by
+        `cerp.assignment.code_rule.vector_rank`.
+    damping
+        τ of `graph_vectors`, in mean degrees.
     seed, iterations, rounds, device, progress
         See `learn_codes`.
     memory
@@ -196,7 +203,11 @@ def graph_codes(
         Users first, then items.
 
     """
-    vectors = graph_vectors(train, rank=rank, seed=seed, device=device, memory=memory)
+    if rank is None:
+        rank = vector_rank(train.num_users + train.num_items, len(train))
+    vectors = graph_vectors(
+        train, rank=rank, damping=damping, seed=seed, device=device, memory=memory
+    )
     found = learn_codes(
         _InSequence(vectors),
         np.sqrt(vectors.degrees[vectors.sequence], dtype=np.float32),

@@ -60,8 +60,7 @@ class Seeds:
         """A number in (0, 1) for each distinct point, by its hash, the seed and the draw."""
         key = mixed(np.array([self.seed, draw], dtype=np.uint64) + np.uint64(1))
         words = mixed(self.hashes ^ mixed(key[:1] + (key[1:] << np.uint64(1))))
-        numbers = (words >> np.uint64(12)).astype(np.float64)
-        return (numbers + 0.5) / 2.0**52
+        return ((words >> np.uint64(12)).astype(np.float64) + 0.5) / 2.0**52
 
 
 def _hashes(points: Tensor, step: float) -> Words:

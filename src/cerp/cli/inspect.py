@@ -9,9 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from cerp import artifact
+from cerp.artifact import ComposedEmbedding, ShippedModel
+from cerp.choices import Assignment
 from cerp.cli.options import AsJson
 from cerp.cli.output import print_json, print_note, print_table
 
+WORDS: dict[Assignment, str] = {"hash": "a formula", "learned": "learned codes"}
 TOLD = ("method", "budget", "library")
 """Facts that are shown unless all are asked for."""
 
@@ -74,6 +77,8 @@ def _account(path: Path) -> dict[str, Any]:
         "dimension": model.dim,
         "precision": model.precision,
         "filter": None if model.filter is None else _term(model.filter),
+        "assignment": _assignment(model),
+        "codebooks": _codebooks(model),
         **asdict(artifact.usage(model)),
         "facts": model.facts,
     }
@@ -82,6 +87,28 @@ def _account(path: Path) -> dict[str, Any]:
 def _term(term: artifact.FilterTerm) -> dict[str, float]:
     """Exponents, and in a mixture how much the filter counts."""
     return asdict(term.exponents) | ({} if term.mixing is None else asdict(term.mixing))
+
+
+def _codebooks(model: ShippedModel) -> int | None:
+    """How many tables have a row in every vector; None where vectors are no sums of rows."""
+    embedding = model.embedding
+    if not isinstance(embedding, ComposedEmbedding) or embedding.combine != "sum":
+        return None
+    return len(embedding.tables) if len(embedding.tables) > 1 else None
+
+
+def _assignment(model: ShippedModel) -> Assignment | None:
+    if _codebooks(model) is None:
+        return None
+    assert isinstance(model.embedding, ComposedEmbedding)
+    is_coded = any(table.index.kind == "coded" for table in model.embedding.tables)
+    return "learned" if is_coded else "hash"
+
+
+def _rows_of_codebooks(found: dict[str, Any]) -> list[tuple[object, ...]]:
+    if found["codebooks"] is None:
+        return []
+    return [("codebooks", found["codebooks"]), ("rows chosen by", WORDS[found["assignment"]])]
 
 
 def _told(facts: dict[str, Any], *, verbose: bool) -> dict[str, Any]:
@@ -110,6 +137,7 @@ def _figures(found: dict[str, Any]) -> list[tuple[object, ...]]:
         ("numbers in a vector", found["dimension"]),
         ("stored values", found["stored_values"]),
         ("precision of values", found["precision"] or "mixed"),
+        *_rows_of_codebooks(found),
         ("users and items without values", found["empty_entities"]),
         *terms,
     ]

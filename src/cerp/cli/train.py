@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from cerp.choices import Refit, ValuePrecision
+from cerp.choices import Assignment, Refit, ValuePrecision
 from cerp.cli.conventions import Conventions, print_conventions
 from cerp.cli.options import (
     AsJson,
@@ -25,7 +25,7 @@ from cerp.data.splits import Splits
 from cerp.errors import ConfigError
 from cerp.methods import METHODS
 from cerp.models import BACKBONES
-from cerp.presets import preset, with_settings
+from cerp.presets import preset, wanted_assignment, with_settings
 
 if TYPE_CHECKING:
     from cerp.runs.facts import ModelFacts
@@ -82,6 +82,16 @@ def train(
             "a finished run, or a .npy file of vectors."
         ),
     ] = None,
+    assignment: Annotated[
+        Assignment | None,
+        typer.Option(
+            help="Which rows of codebooks users and items get: by a hash of their place in the "
+            "order of ids, or by codes learned from the training data."
+        ),
+    ] = None,
+    codebooks: Annotated[
+        int | None, typer.Option(help="Of learned codes, 2 to 8; a hash has two.")
+    ] = None,
     ordering: Annotated[
         str | None,
         typer.Option(help="Of ids before hashing: spectral, degree, shuffled or native."),
@@ -134,6 +144,7 @@ def train(
       cerp train ratings.csv --budget 99% -o run
       cerp train ratings.csv --max-file-size 2MB -o run
       cerp train ratings.csv --method filter -o run
+      cerp train ratings.csv --budget 99% --assignment learned --codebooks 4 -o run
       cerp train gowalla --budget 90% --budget 99% --backbone mlp --device cuda -o run
       cerp train my-split --budget 50000 --refit train+valid -o run --resume
       torchrun --nproc-per-node 2 -m cerp.cli train synthetic -o run
@@ -149,7 +160,8 @@ def train(
     question_small_counts(budget or [])
     if resume and output is None:
         raise ConfigError("--resume needs the folder of the run: -o RUN")
-    chosen = preset(preset_name, backbone or "lightgcn", method or "cerp", teacher)
+    wanted = wanted_assignment({"assignment": assignment, "ordering": ordering})
+    chosen = preset(preset_name, backbone or "lightgcn", method or "cerp", teacher, wanted)
     if settings is not None:
         tuned = read_tuned(settings)
         if (method or tuned.method, backbone or tuned.backbone) != (tuned.method, tuned.backbone):
@@ -167,6 +179,8 @@ def train(
             "seen": seen,
             "seed": seed,
             "teacher": teacher,
+            "assignment": assignment,
+            "codebooks": codebooks,
             "ordering": ordering,
             "dim": dim,
             "buckets": buckets,
@@ -246,6 +260,9 @@ def _print_models(
             "values allowed": lambda one: one.limit,
             "average dimension": lambda one: f"{one.avg_dim:.1f}",
             "overlap": lambda one: "-" if one.overlap is None else f"{one.overlap:.1%}",
+            "rows by": lambda one: one.assignment or "-",
+            "codebooks": lambda one: one.codebooks or "-",
+            "bytes of codes": lambda one: "-" if one.code_bytes is None else one.code_bytes,
             "best epoch": lambda one: one.best_epoch,
         }
     rows = [

@@ -13,11 +13,11 @@ import shlex
 OPTIONS = {
     name: f"--{name.replace('_', '-')}"
     for name in (
-        "backbone", "batch_size", "budget", "buckets", "data", "dataset", "delimiter", "device",
-        "dim", "encoding", "epochs", "format", "gamma", "graph", "item", "k_core",
-        "learning_rate", "liked", "max_file_size", "max_size", "method", "methods", "min_rating",
-        "ordering", "output", "processes", "protocol", "rating", "refit", "seed", "seeds",
-        "settings", "time", "titles", "trials", "user", "users",
+        "assignment", "backbone", "batch_size", "buckets", "budget", "codebooks", "data",
+        "dataset", "delimiter", "device", "dim", "encoding", "epochs", "format", "gamma", "graph",
+        "item", "k_core", "learning_rate", "liked", "max_file_size", "max_size", "method",
+        "methods", "min_rating", "ordering", "output", "processes", "protocol", "rating", "refit",
+        "seed", "seeds", "settings", "time", "titles", "trials", "user", "users",
     )
 } | {
     "budgets": "--budget",

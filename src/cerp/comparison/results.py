@@ -52,6 +52,12 @@ class Result:
     """Values as the paper counts them."""
     stored_count: int | None = None
     """Every stored learnable value."""
+    assignment: str | None = None
+    """How entities get rows of codebooks: ``hash`` or ``learned``; None in results that are older
+    than the choice, and where there are no codebooks."""
+    codebooks: int | None = None
+    code_bytes: int | None = None
+    """Of learned codes in the file."""
     values: str | None = None
     """How the file writes a value: fp32, fp16, int8 or int4."""
     embedding_bytes: int | None = None

@@ -5,6 +5,7 @@ Beside each stands what may be searched for it; see `cerp.comparison.tune`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from cerp.config import Config
 from cerp.errors import ConfigError
 from cerp.methods import METHODS
 from cerp.models import backbones
-from cerp.presets import preset
+from cerp.presets import preset, wanted_assignment
 
 POPULARITY = "popularity"
 """The floor of every table; it is not trained."""
@@ -49,6 +50,9 @@ _QR: Space = {"method_options.operation": ("mult", "add", "concat")}
 
 NAMED: dict[str, Variant] = {
     "cerp": Variant("cerp", space=_CERP),
+    # How entities get their rows, whatever the preset does.
+    "cerp-hash": Variant("cerp", {"assignment": "hash"}, _CERP),
+    "cerp-learned": Variant("cerp", {"assignment": "learned"}, _CERP),
     # The control: what is left when the order of ids says nothing.
     "cerp-shuffled": Variant("cerp", {"ordering": "shuffled"}, _CERP),
     "dhe-honest": Variant("dhe", {"method_options": {"accounting": "honest"}}),
@@ -85,12 +89,20 @@ def chosen_names(asked: Sequence[str]) -> list[str]:
     """The names in texts such as ``all`` or ``cerp,ud``, each once."""
     names = [name.strip() for text in asked for name in text.split(",")]
     if ALL in names:
-        return [POPULARITY, *variants()]
+        return [POPULARITY, *_unlike_each_other()]
     known = [ALL, POPULARITY, *variants()]
     for name in names:
         if name not in known:
             raise ConfigError(f"unknown method {name!r}; choose among {', '.join(known)}")
     return list(dict.fromkeys(names))
+
+
+def _unlike_each_other() -> list[str]:
+    """All variants but those whose settings are, at present, what another one has anyway."""
+    first: dict[str, str] = {}
+    for name in variants():
+        first.setdefault(json.dumps(config_of(name, "mf").to_dict(), sort_keys=True), name)
+    return list(first.values())
 
 
 def has_vectors(name: str) -> bool:
@@ -108,7 +120,8 @@ def config_of(name: str, backbone: str | None, *settings: Mapping[str, Any]) -> 
     if backbone not in backbones.names():
         known = ", ".join(backbones.names())
         raise ConfigError(f"unknown backbone {backbone!r}; there are: {known}")
-    config = preset("default", backbone, found.method).to_dict()
+    assignment = wanted_assignment(found.settings)
+    config = preset("default", backbone, found.method, assignment=assignment).to_dict()
     for entries in (found.settings, *settings):
         config = merged(config, entries)
     return Config.from_dict(config)

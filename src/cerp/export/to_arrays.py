@@ -25,6 +25,7 @@ from cerp.artifact import (
 )
 from cerp.artifact.model import FloatArray
 from cerp.artifact.scoring_words import scoring_word
+from cerp.choices import Assignment
 from cerp.config import Config
 from cerp.data.ids import Id, Int32Array
 from cerp.data.splits import Splits
@@ -195,16 +196,23 @@ def file_facts(
     budget: str,
     limit: int,
     metrics: Mapping[str, Mapping[str, Any]],
+    assignment: Assignment | None = None,
     *,
     has_vectors: bool = True,
 ) -> dict[str, Any]:
-    """What a file says of its model: settings and figures."""
-    assignment = {"hash": config.hashing, "ordering": config.ordering} if has_vectors else {}
+    """What a file says of its model: settings and figures.
+
+    Learned codes need no hash and no order of ids, so these are not told of them, nor of a
+    model without vectors.
+    """
+    rows: dict[str, Any] = {}
+    if has_vectors:
+        rows = {"hash": config.hashing, "ordering": config.ordering}
     return {
         "method": config.method,
         "budget": budget,
         "limit": limit,
-        **assignment,
+        **({"assignment": assignment} if assignment == "learned" else rows),
         "seed": config.seed,
         "fingerprint": splits.fingerprint,
         "library": __version__,

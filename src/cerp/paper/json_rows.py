@@ -59,12 +59,23 @@ def _shared_keys(entry: MeasuredCell, dataset: str) -> Row:
         "seed": result.seed,
         "nnz": result.nnz or 0,
         "bytes": stored_bytes(result),
+        **_codebooks(result),
         "preset": entry.run.preset,
         "ordering": entry.ordering,
         "refit": (result.config or {}).get("refit"),
         "accounting": accounting(entry),
         "seconds": result.seconds,
     }
+
+
+def _codebooks(result: Result) -> Row:
+    """How entities get rows of codebooks. Where the result is older than the choice: by a hash."""
+    config = result.config or {}
+    has_some = config.get("method") == "cerp"
+    has_some |= config.get("method_options", {}).get("of") == "codebooks"
+    if result.assignment is None and has_some:
+        return {"assignment": "hash", "codebooks": 2}
+    return {"assignment": result.assignment, "codebooks": result.codebooks}
 
 
 def _of_methods(recipe: Recipe, entry: MeasuredCell) -> Row:

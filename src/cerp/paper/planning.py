@@ -23,6 +23,9 @@ from cerp.paper.searched import searched_settings
 from cerp.presets import preset
 from cerp.sizing.precision_plan import FULL
 
+AS_PRINTED = {"cerp": "cerp-hash"}
+"""What the paper calls CERP hashes ids; the variant of that name chooses rows as is best."""
+
 
 @dataclass(frozen=True)
 class Planned:
@@ -37,7 +40,7 @@ class Planned:
         config = self.job.config
         if config is None or not methods.method(config.method, config.method_options).is_ordered:
             return None
-        return config.ordering
+        return config.ordering if config.assignment == "hash" else None
 
 
 def plan(recipe: Recipe, dataset: str, seeds: int | None = None) -> list[Planned]:
@@ -92,7 +95,8 @@ def _jobs(recipe: Recipe, run: RecipeRun, dataset: str, backbone: str, seed: int
     for budget in budgets:
         found = searched_settings(dataset, method, backbone, budget) if recipe.searched else {}
         entries = tuple(filter(None, [*settings, found, *over]))
-        job = _named(run, Job(run.method, backbone, seed, (budget,), entries, variant=run.method))
+        name = AS_PRINTED.get(run.method, run.method)
+        job = _named(run, Job(run.method, backbone, seed, (budget,), entries, variant=name))
         known = jobs.get(job.name)
         jobs[job.name] = job if known is None else replace(known, budgets=(*known.budgets, budget))
     return list(jobs.values())

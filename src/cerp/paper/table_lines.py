@@ -29,6 +29,7 @@ class Line:
         ordering = entries[0].ordering
         words: list[str] = [self.run.preset] if self.run.preset != "default" else []
         words += [f"{ordering} ids"] if ordering else []
+        words += _rows_in_words(self.run.settings)
         accounting = self.run.settings.get("method_options", {}).get("accounting")
         words += [f"{accounting} count"] if accounting else []
         words += ["refit"] if self.run.settings.get("refit") else []
@@ -71,6 +72,12 @@ class Line:
         stalls = [search["reached_sparsity"] for search in found if not search["reached"]]
         epochs = mean(search["epoch"] for search in found)
         return f"{epochs:.1f}", f"{mean(stalls):.2%}" if stalls else NOTHING
+
+
+def _rows_in_words(settings: Mapping[str, Any]) -> list[str]:
+    """How a run chooses rows, where it says that itself."""
+    words = {"hash": ["hash"], "learned": ["learned codes"]}.get(settings.get("assignment", ""), [])
+    return [*words, *([f"{books} books"] if (books := settings.get("codebooks")) else [])]
 
 
 def cells(recipe: Recipe) -> list[tuple[str, str]]:

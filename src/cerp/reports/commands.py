@@ -17,6 +17,8 @@ OPTION_OF_SETTING = {
     "ordering": "--ordering",
     "dim": "--dim",
     "buckets": "--buckets",
+    "assignment": "--assignment",
+    "codebooks": "--codebooks",
     "prune.epochs": "--prune-epochs",
     "prune.gamma": "--gamma",
     "prune.batch_size": "--batch-size",
@@ -89,7 +91,8 @@ def train_command(config: Config, data: str, output: str) -> str | None:
     if wanted["prune.batch_size"] != wanted["train.batch_size"]:
         return None
     for name in get_args(PresetName):
-        given = _flat(preset(name, config.backbone, config.method).to_dict())
+        like = preset(name, config.backbone, config.method, config.teacher, config.assignment)
+        given = _flat(like.to_dict())
         differing = [
             key
             for key in wanted.keys() | given.keys()
@@ -99,6 +102,10 @@ def train_command(config: Config, data: str, output: str) -> str | None:
             options = {
                 OPTION_OF_SETTING[key]: wanted[key] for key in OPTION_OF_SETTING if key in differing
             }
+            if config.assignment != preset(name, config.backbone, config.method).assignment:
+                options["--assignment"] = config.assignment
+            if config.teacher is not None:
+                options["--teacher"] = config.teacher
             if name != "default":
                 options = {"--preset": name, **options}
             return shlex.join(_words(config, data, output, options))

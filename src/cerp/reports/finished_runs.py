@@ -23,6 +23,8 @@ Curve = list[dict[str, float]]
 _OF_ORIGIN = ("fingerprint", "version", "device")
 ANYWHERE = ("backbone", "dim")
 WITHIN_A_METHOD = (
+    "assignment",
+    "codebooks",
     "ordering",
     "hashing",
     "buckets",

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from cerp.choices import ValuePrecision
+from cerp.choices import Assignment, ValuePrecision
 from cerp.data.splits import PARTS
 
+LATER = ("assignment", "codebooks", "code_bytes")
+"""What results that were written before codes were learned do not have."""
 OF_THE_FILE = ("embedding_bytes", "file_bytes", "why_no_file")
 """What only a model that was shipped, or refused to be, has."""
 
@@ -34,7 +36,8 @@ class ModelFacts:
     avg_dim: float
     """Mean number of places at which the vector of an entity has a stored value."""
     overlap: float | None
-    """Mean share of places at which the rows of an entity both have a stored value."""
+    """Mean share of places at which two rows of an entity both have a stored value, over all
+    pairs of its rows."""
     buckets: int | None
     """Rows of each codebook, where there are codebooks."""
     empty_entities: int | None
@@ -53,8 +56,14 @@ class ModelFacts:
     """What the method's search tells of itself, such as the epoch in which pruning was done."""
     values: ValuePrecision | None
     """How the file writes a value; None where there are none."""
+    assignment: Assignment | None = None
+    """How entities get their rows, where there are codebooks: by a hash, or by learned codes."""
+    codebooks: int | None = None
+    """How many there are: 2 for the hash; None for a method that has none."""
+    code_bytes: int | None = None
+    """Of the file: learned codes; 0 where rows follow from a formula, None without a file."""
     embedding_bytes: int | None = None
-    """Of the file: values, positions, scales and the order of ids."""
+    """Of the file: values, positions, codes, scales and the order of ids."""
     file_bytes: int | None = None
     """Of the whole file."""
     why_no_file: str | None = None
@@ -69,7 +78,7 @@ class ModelFacts:
 
     def to_json(self) -> dict[str, Any]:
         """One flat dictionary, as ``cerp train --json`` prints it."""
-        plain = {name: getattr(self, name) for name in _PLAIN}
+        plain = {name: getattr(self, name) for name in (*_PLAIN, *LATER)}
         plain[_best_key(self.selection_metric)] = self.best_valid
         of_file = {name: getattr(self, name) for name in OF_THE_FILE}
         shown = {name: value for name, value in of_file.items() if value is not None}
@@ -77,10 +86,10 @@ class ModelFacts:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> ModelFacts:
-        """The inverse of `to_json`; a key that is missing is a `KeyError`."""
+        """The inverse of `to_json`; a key that is missing is a `KeyError`, unless it is `LATER`."""
         metric = values["selection_metric"]
         plain: dict[str, Any] = {name: values[name] for name in _PLAIN}
-        plain |= {name: values.get(name) for name in OF_THE_FILE}
+        plain |= {name: values.get(name) for name in (*LATER, *OF_THE_FILE)}
         return cls(
             **plain,
             best_valid=values[_best_key(metric)],

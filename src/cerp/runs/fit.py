@@ -100,7 +100,8 @@ def _configured(
 ) -> Config:
     if config is None:
         student = settings.get("teacher")
-        base = presets.preset(preset, backbone or "lightgcn", method or "cerp", student)
+        assignment = presets.wanted_assignment(settings)
+        base = presets.preset(preset, backbone or "lightgcn", method or "cerp", student, assignment)
         return with_settings(base, () if budget is None else (str(budget),), settings)
     beside = {"budget": budget, "backbone": backbone, "method": method, **settings}
     given = [name for name, value in beside.items() if value is not None]

@@ -145,6 +145,7 @@ class FittedModel:
             self.budget,
             self.limit,
             self.metrics,
+            self.facts.assignment,
             has_vectors=self.recommender is not None,
         )
         if self.recommender is None:

@@ -338,7 +338,8 @@ class Pipeline:
         data: bytes | None = None
         try:
             data = model.file()
-            shipped = Shipped(embedding_bytes(section_bytes(data)), len(data))
+            sections = section_bytes(data)
+            shipped = Shipped(sections.get("codes", 0), embedding_bytes(sections), len(data))
         except ConfigError as error:
             shipped = Shipped(why_no_file=str(error))
         if self.folder:
@@ -396,6 +397,7 @@ def with_file(facts: ModelFacts, shipped: Shipped) -> ModelFacts:
     """The facts of a model with those of its file."""
     return replace(
         facts,
+        code_bytes=shipped.code_bytes,
         embedding_bytes=shipped.embedding_bytes,
         file_bytes=shipped.file_bytes,
         why_no_file=shipped.why_no_file,

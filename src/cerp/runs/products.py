@@ -94,6 +94,7 @@ class Judged:
 class Shipped:
     """What the file of a model takes, or why there is none."""
 
+    code_bytes: int | None = None
     embedding_bytes: int | None = None
     file_bytes: int | None = None
     why_no_file: str | None = None

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cerp.errors import ConfigError, DataError
+from cerp.assignment.residual_kmeans import learn_codes
+from cerp.errors import CerpError, ConfigError, DataError
 from cerp.models.embeddings.compositional import CompositionalEmbedding
 from cerp.models.embeddings.diagnostics import Diagnostics
 from cerp.models.embeddings.full import FullEmbedding
@@ -68,6 +70,105 @@ class TestQuotientRemainder(EmbeddingContract):
 
     def fresh(self, padding_idx: int | None = None) -> CompositionalEmbedding:
         return self.build(padding_idx, seed=99)
+
+
+class CodedContract(EmbeddingContract):
+    """Learned codes: dense while fresh, else pruned to 40 of the entries."""
+
+    books: int
+
+    def build(self, padding_idx: int | None = None, seed: int = 0) -> CompositionalEmbedding:
+        embedding = coded(self.books, padding_idx, seed)
+        embedding.project(40)
+        return embedding
+
+    def fresh(self, padding_idx: int | None = None) -> CompositionalEmbedding:
+        return coded(self.books, padding_idx, seed=99)
+
+    def test_vectors_are_sums_of_the_rows_that_the_codes_name(self):
+        embedding = self.build()
+        weight = embedding.weight.detach().numpy().reshape(self.books, 5, DIM)
+        expected = np.zeros((ENTITIES, DIM), dtype=np.float32)
+        for k, chosen in enumerate(codes_of(self.books)):
+            for book, row in enumerate(chosen):
+                expected[k] += weight[book, row]
+        np.testing.assert_allclose(embedding(ALL_IDS).detach().numpy(), expected, atol=1e-6)
+        np.testing.assert_allclose(embedding.table().detach().numpy(), expected, atol=1e-6)
+
+    def test_a_projection_keeps_exactly_the_largest_of_all_books(self):
+        embedding = self.fresh()
+        first = embedding.weight.detach().clone()
+        mask = embedding.project(17)
+        largest = set(first.abs().flatten().topk(17).indices.tolist())
+        assert set(mask.flatten().nonzero().flatten().tolist()) == largest
+        assert embedding.nnz == 17
+        assert [int(part.sum()) for part in embedding.codebooks(mask)] == [
+            sum(start <= place < start + 5 * DIM for place in largest)
+            for start in range(0, self.books * 5 * DIM, 5 * DIM)
+        ]
+
+    def test_rewinding_restores_first_values_in_every_book(self):
+        embedding = self.fresh()
+        first = embedding.weight.detach().clone()
+        embedding.weight.data.normal_(generator=seeded(3))
+        mask = embedding.project(5 * self.books)
+        embedding.rewind(first)
+        assert torch.equal(embedding.weight, first * mask)
+
+    def test_thresholds_prune_all_books_together(self):
+        embedding = self.fresh()
+        embedding.start_pruning("uniform", scale=-6.0, generator=seeded())
+        assert embedding.threshold is not None
+        embedding.ceiling.fill_(2.0)
+        shift = shift_to_keep(embedding.weight, embedding.threshold, 30, embedding.ceiling)
+        embedding.shift.copy_(shift + 1e-3)
+        (embedding.table().square().sum() + embedding.penalty(ALL_IDS)).backward()
+        kept = embedding.effective_weight() != 0
+        assert 28 <= int(kept.sum()) <= 30
+        # What is cut off gets no gradient, what is left does, and so do its thresholds.
+        for parameter in (embedding.weight, embedding.threshold):
+            assert torch.equal(parameter.grad != 0, kept)
+
+    def test_steps_can_be_recorded(self):
+        assert self.fresh().capturable
+
+    @pytest.mark.gpu
+    def test_a_recorded_step_gives_what_a_plain_one_does(self):
+        embedding = self.build().cuda()
+        ids = ALL_IDS.cuda()
+        plain = embedding(ids).detach().clone()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            recorded = embedding(ids)
+        graph.replay()
+        assert torch.equal(recorded, plain)
+
+
+class TestTwoBooks(CodedContract):
+    books = 2
+
+
+class TestThreeBooks(CodedContract):
+    books = 3
+
+
+class TestFourBooks(CodedContract):
+    books = 4
+
+
+class TestEightBooks(CodedContract):
+    books = 8
+
+
+def codes_of(books: int) -> np.ndarray:
+    return np.random.default_rng(books).integers(0, 5, (ENTITIES, books))
+
+
+def coded(books: int = 4, padding_idx: int | None = None, seed: int = 0) -> CompositionalEmbedding:
+    """Codebooks of 5 rows each."""
+    return CompositionalEmbedding(
+        ENTITIES, DIM, padding_idx, codes=codes_of(books), buckets=5, generator=seeded(seed)
+    )
 
 
 def dense(entities: int = ENTITIES, dim: int = DIM, buckets: int = 7) -> CompositionalEmbedding:
@@ -322,6 +423,48 @@ def test_diagnostics_by_hand():
     )
 
 
+def test_diagnostics_of_three_books_by_hand():
+    # Rows of the entities: 0 and 1 share all codes; 2 differs from them in book 2, where both
+    # of the rows are empty; 3 and 4 have nothing but empty rows.
+    codes = np.array([[0, 0, 0], [0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 0], [0, 1, 2]])
+    embedding = CompositionalEmbedding(6, 4, codes=codes, buckets=3, generator=seeded())
+    first = [[1, 1, 0, 0], [0, 0, 0, 0], [1, 1, 1, 1]]  # row 2: no entity has it
+    second = [[0, 1, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
+    third = [[0, 0, 0, 0], [0, 0, 0, 0], [0, 1, 1, 0]]
+    embedding.restrict(torch.tensor(first + second + third).bool())
+    # Unions: 110. | 011. = 3 places for entities 0, 1 and 2; none for 3 and 4; 110. | .11. = 3.
+    # Pairs of books, |nz_i ∩ nz_j|: 1 + 0 + 0 for entities 0, 1, 2; 0 for 3, 4; 0 + 1 + 0 for 5.
+    assert embedding.diagnostics() == Diagnostics(
+        stored_values=4 + 2 + 2 + 2,
+        sparsity=1 - 10 / 24,
+        average_dimension=(3 + 3 + 3 + 0 + 0 + 3) / 6,
+        overlap=(1 + 1 + 1 + 0 + 0 + 1) / (6 * 3 * 4),
+        dead_rows=1 + 1 + 0,  # row 2 of the first and of the second book
+        empty_rows=1 + 2 + 2,
+        empty_entities=2,
+        collisions=3,  # entities 1 and 2 are as 0, and 4 as 3
+    )
+    assert embedding.facts() == {
+        "avg_dim": 2.0,
+        "overlap": 4 / 72,
+        "assignment": "learned",
+        "codebooks": 3,
+        "buckets": 3,
+        "empty_entities": 2,
+        "empty_rows": 5,
+    }
+
+
+@pytest.mark.parametrize("books", [2, 3, 4, 8])
+def test_diagnostics_of_learned_codes_leave_out_the_padding(books: int):
+    embedding = coded(books, padding_idx=3)
+    embedding.project(20)
+    vectors = np.delete(embedding.table().detach().numpy(), 3, axis=0)
+    found = embedding.diagnostics()
+    assert found.average_dimension == pytest.approx((vectors != 0).sum(axis=1).mean())
+    assert found.empty_entities == (~vectors.any(axis=1)).sum()
+
+
 @settings(max_examples=30)
 @given(st.integers(2, 84), st.sampled_from([None, 0, 22]))
 def test_diagnostics_agree_with_the_vectors(limit: int, padding_idx: int | None):
@@ -351,6 +494,91 @@ def test_printing_shows_sizes_and_state():
     assert repr(pruning()) == "CompositionalEmbedding(23, 6, buckets=7, hash=balanced, pruning)"
     assert "dense" in repr(dense())
     assert "masked" in repr(TestMasked().build())
+
+
+def test_codes_of_a_saved_state_are_taken_over_by_one_that_had_none():
+    saved = coded(2)
+    loaded = dense(buckets=5)
+    loaded.table()
+    loaded.load_state_dict(saved.state_dict())
+    assert torch.equal(loaded.table(), saved.table())
+    assert torch.equal(loaded(ALL_IDS), saved(ALL_IDS))
+    assert loaded.stored().tables[0].index.kind == "coded"
+    assert loaded.diagnostics() == saved.diagnostics()
+
+
+def test_other_codes_are_taken_over_with_their_number_of_books():
+    saved = CompositionalEmbedding(ENTITIES, DIM, codes=codes_of(4) // 2, buckets=5)
+    loaded = CompositionalEmbedding(ENTITIES, DIM, codes=codes_of(2), buckets=10)
+    loaded.load_state_dict(saved.state_dict())
+    assert loaded.book_rows == (5, 5, 5, 5)
+    assert torch.equal(loaded.table(), saved.table())
+
+
+def test_a_state_without_codes_is_refused_by_an_embedding_that_needs_them():
+    with pytest.raises(RuntimeError, match=r"Missing key.*codes"):
+        coded(2).load_state_dict(dense(buckets=5).state_dict())
+
+
+def test_a_state_of_other_rows_than_the_codes_name_is_refused():
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        coded(3).load_state_dict(coded(4).state_dict())
+
+
+@pytest.mark.parametrize(
+    ("codes", "message"),
+    [
+        (np.zeros((ENTITIES - 1, 4), int), r"shape \(23, number of codebooks\).*\(22, 4\)"),
+        (np.zeros(ENTITIES, int), "shape"),
+        (np.zeros((ENTITIES, 0), int), "shape"),
+        (np.full((ENTITIES, 2), 5), r"name rows 0\.\.4, got 5 to 5"),
+        (np.full((ENTITIES, 2), -1), r"name rows 0\.\.4, got -1 to -1"),
+    ],
+)
+def test_codes_that_name_no_rows_are_refused(codes: np.ndarray, message: str):
+    with pytest.raises(DataError, match=message):
+        CompositionalEmbedding(ENTITIES, DIM, codes=codes, buckets=5)
+
+
+def test_codes_leave_no_choice_to_a_budget_or_an_order():
+    for other in ({"budget": "90%"}, {"positions": ORDER}):
+        with pytest.raises(ConfigError, match="leave out budget and positions"):
+            CompositionalEmbedding(ENTITIES, DIM, codes=codes_of(2), **other)
+
+
+def test_codes_can_be_learned_from_vectors_on_the_way():
+    # Four clouds of points: two books of two rows are enough to tell them apart.
+    rng = np.random.default_rng(0)
+    centres = np.array([[0, 0], [0, 9], [4, 0], [4, 9]], dtype=np.float32)
+    cloud = np.arange(40) % 4
+    vectors = centres[cloud] + 0.1 * rng.standard_normal((40, 2), dtype=np.float32)
+    embedding = CompositionalEmbedding(40, DIM, vectors=vectors, codebooks=2, buckets=2)
+    assert embedding.book_rows == (2, 2)
+    assert embedding.codes is not None
+    found = embedding.codes.numpy()
+    np.testing.assert_array_equal(found, learn_codes(vectors, books=2, rows=2).codes)
+    assert len(np.unique(found, axis=0)) == 4
+    assert all(len(np.unique(found[cloud == own], axis=0)) == 1 for own in range(4))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"vectors": np.zeros((ENTITIES, 3))}, "give buckets"),
+        ({"vectors": np.zeros((ENTITIES, 3)), "codes": codes_of(2)}, "not both"),
+        ({"vectors": np.zeros((4, 3)), "buckets": 2}, r"shape \(23, dimensions\).*\(4, 3\)"),
+        ({"vectors": np.zeros((ENTITIES, 3)), "buckets": 2, "budget": "9%"}, "leave out budget"),
+        ({"codes": codes_of(2), "codebooks": 4}, "2 codebooks here, not 4"),
+        ({"buckets": 7, "codebooks": 4}, "2 codebooks here, not 4"),
+    ],
+)
+def test_contradictions_about_codes_are_refused(given: dict[str, Any], message: str):
+    with pytest.raises(CerpError, match=message):
+        CompositionalEmbedding(ENTITIES, DIM, **given)
+
+
+def test_printing_shows_how_many_codebooks():
+    assert repr(coded(4)) == "CompositionalEmbedding(23, 6, codebooks=4x5, dense)"
 
 
 def test_evaluation_leaves_the_composition_that_a_recorded_step_reads():

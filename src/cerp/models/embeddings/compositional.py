@@ -26,6 +26,7 @@ from cerp.models.embeddings.diagnostics import Diagnostics, collisions
 from cerp.models.embeddings.positions import (
     checked_book_rows,
     checked_positions,
+    codes_of_vectors,
     places_of,
     room_for,
 )
@@ -47,9 +48,11 @@ class CompositionalEmbedding(PrunableEmbedding):
       entity k stands in the line that the hash cuts into buckets (see
       `cerp.assignment.ordering`); without it ids are positions, and neighbouring ids share a row
       of Q.
-    - By ``codes``, (N, m) row numbers that were learned from data (see
-      `cerp.assignment.residual_kmeans`); ``buckets`` is then the number of rows in each book, by
-      default as many as the codes name.
+    - By ``codes``, (N, m) row numbers that were learned from data, ``r_j(k) = c_kj`` (see
+      `cerp.nn.learn_codes`); ``buckets`` is then the number of rows in each book, by default as
+      many as the codes name. Or by codes that are learned here, from the ``vectors``, (N, any
+      length), of a model that is there already:
+      ``c = argmin Σ_k ‖x_k - Σ_j C_j[c_kj]‖²`` with ``codebooks`` books C_j of ``buckets`` rows.
 
     One parameter ``weight`` holds all codebooks, the first above the second and so on, so that
     pruning looks at them together; `PrunableEmbedding` says how W becomes Ŵ.
@@ -71,10 +74,14 @@ class CompositionalEmbedding(PrunableEmbedding):
         hash_name: Hashing = "balanced",
         positions: npt.NDArray[np.integer[Any]] | None = None,
         codes: npt.NDArray[np.integer[Any]] | None = None,
+        vectors: npt.NDArray[np.floating[Any]] | None = None,
+        codebooks: int | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(num_embeddings, embedding_dim, padding_idx)
         self.hash: Hash | None = None
+        if vectors is not None:
+            codes = codes_of_vectors(vectors, num_embeddings, codebooks, buckets, codes)
         if codes is None:
             self.hash = Hash(hash_name, num_embeddings, self._buckets(buckets, budget))
             self.book_rows: tuple[int, ...] = self.hash.rows
@@ -85,6 +92,11 @@ class CompositionalEmbedding(PrunableEmbedding):
             )
         else:
             self.book_rows = checked_book_rows(codes, num_embeddings, buckets)
+        if codebooks not in (None, len(self.book_rows)):
+            raise ConfigError(
+                f"there are {len(self.book_rows)} codebooks here, not {codebooks}; a hash has two, "
+                "codes as many as columns, and those learned from vectors as many as you say"
+            )
         self.weight = nn.Parameter(torch.empty(sum(self.book_rows), embedding_dim))
         self.register_buffer("positions", checked_positions(positions, num_embeddings))
         self.register_buffer(
@@ -161,6 +173,8 @@ class CompositionalEmbedding(PrunableEmbedding):
         return {
             "avg_dim": found.average_dimension,
             "overlap": found.overlap,
+            "assignment": "learned" if self.hash is None else "hash",
+            "codebooks": len(self.book_rows),
             "buckets": self.book_rows[0],
             "empty_entities": found.empty_entities,
             "empty_rows": found.empty_rows,
@@ -232,7 +246,13 @@ class CompositionalEmbedding(PrunableEmbedding):
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         device = self.weight.device
         self.positions = room_for(self.positions, state_dict.get(prefix + "positions"), device)
-        self.codes = room_for(self.codes, state_dict.get(prefix + "codes"), device)
+        saved = state_dict.get(prefix + "codes")
+        # Without saved codes those of here stay, and torch says that their key is missing: which
+        # hash the saved weights were trained with is not known.
+        if saved is not None and self.num_rows % saved.shape[1] == 0:
+            self.codes = room_for(self.codes, saved, device)
+            self.hash = None
+            self.book_rows = (self.num_rows // saved.shape[1],) * saved.shape[1]
         self._compositions.clear()
         super()._load_from_state_dict(state_dict, prefix, *rest)
 

@@ -13,7 +13,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from cerp.errors import DataError
+from cerp.assignment.residual_kmeans import learn_codes
+from cerp.data.ids import Int32Array
+from cerp.errors import ConfigError, DataError
+
+DEFAULT_BOOKS = 4
+"""Of codes that are learned from vectors."""
 
 
 def checked_positions(
@@ -58,6 +63,28 @@ def checked_book_rows(
     if least < 0 or most >= rows:
         raise DataError(f"codes must name rows 0..{rows - 1}, got {least} to {most}")
     return (rows,) * int(codes.shape[1])
+
+
+def codes_of_vectors(
+    vectors: npt.NDArray[np.floating[Any]],
+    num_embeddings: int,
+    books: int | None,
+    rows: int | None,
+    codes: npt.NDArray[np.integer[Any]] | None,
+) -> Int32Array:
+    """Codes learned from one vector for each entity, with nothing else given to choose rows by."""
+    if codes is not None:
+        raise ConfigError("give codes, or vectors to learn them from; not both")
+    if rows is None:
+        raise ConfigError(
+            "vectors are cut into the rows of codebooks; give buckets, the number of rows in each"
+        )
+    if vectors.ndim != 2 or len(vectors) != num_embeddings:
+        raise DataError(
+            f"vectors must have the shape ({num_embeddings}, dimensions), one line for each "
+            f"entity, got {vectors.shape}"
+        )
+    return learn_codes(vectors, books=books or DEFAULT_BOOKS, rows=rows).codes
 
 
 def room_for(kept: Tensor | None, saved: Tensor | None, device: torch.device) -> Tensor | None:

@@ -80,11 +80,33 @@ async function embedding(tensors, { combine, tables, propagated, columns, values
   check(cells <= 2 ** 22 + 256 * bytes, "it claims larger tables than it can fill");
   const decoded = [];
   for (const [name, table] of Object.entries(wanted)) {
-    decoded.push({ ...table, weight: await weightsOfTable(tensors, name, table) });
+    const codes = table.index?.kind === "coded" ? await codesOfTable(tensors, name, table, users + items) : null;
+    decoded.push({ ...table, codes, weight: await weightsOfTable(tensors, name, table) });
   }
   return propagated
     ? { propagated: { columns, users: decoded[0].weight, items: decoded[1].weight } }
     : { combine, tables: decoded };
+}
+
+/** The row of every position in a table of learned codes; null: the only row there is. */
+async function codesOfTable(tensors, name, { rows, index: { size, codes: codec } }, length) {
+  check(count(size, name) >= 1 && size < 2 ** 31, `${name} has codes of ${size} rows`);
+  check(length === 0 || size <= rows, `${name} has fewer rows than its codes may name`);
+  const width = 32 - Math.clz32(size - 1);
+  const bytes = Math.ceil((length * width) / 8);
+  let packed;
+  if (codec === "deflated") packed = { bytes: await inflate(tensors, `${name}.codes`, bytes) };
+  else if (codec === "planes") packed = tensors.take(`${name}.codes`);
+  else check(false, `${name}.codes are written as ${codec}, which is not known`);
+  check(codec === "deflated" || packed.dtype === "U8", `${name}.codes are ${packed.dtype}`);
+  if (width === 0) {
+    check(packed.bytes.length === 0, `the part ${name}.codes has the wrong length`);
+    return null; // Nothing is stored, so nothing is held: a header alone must not claim memory.
+  }
+  const codes = new Int32Array(length);
+  addBitPlanes(`${name}.codes`, packed, new Uint8Array(length).fill(width), codes, (exponent) => 2 ** exponent);
+  check(codes.every((code) => code < size), `${name}.codes name a row that is not there`);
+  return codes;
 }
 
 async function weightsOfTable(tensors, name, { rows, columns, stored, positions, values: codec }) {

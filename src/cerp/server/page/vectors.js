@@ -29,13 +29,14 @@ export function compose({ tables, combine, positions, numUsers, numItems }) {
   return { columns, vectors };
 }
 
-function rowOf({ index: { kind, size, factor, offset } }, k, length) {
+function rowOf({ index: { kind, size, factor, offset }, codes }, k, length) {
   switch (kind) {
     case "identity": return k;
     case "modulo": return k % size;
     case "quotient": return Math.floor(k / size);
     case "scaled": return Math.floor((k * size) / length);
     case "hashed": return ((factor * k + offset) % HASH_PRIME) % size;
+    case "coded": return codes ? codes[k] : 0;
     default: throw new Error(`The index ${kind} is not known.`);
   }
 }
