@@ -76,12 +76,17 @@ def _account(path: Path) -> dict[str, Any]:
         "items": len(model.items),
         "dimension": model.dim,
         "precision": model.precision,
+        "filter": None if model.filter is None else _term(model.filter),
         "assignment": _assignment(model),
         "codebooks": _codebooks(model),
-        "filter": None if model.filter is None else _term(model.filter),
         **asdict(artifact.usage(model)),
         "facts": model.facts,
     }
+
+
+def _term(term: artifact.FilterTerm) -> dict[str, float]:
+    """Exponents, and in a mixture how much the filter counts."""
+    return asdict(term.exponents) | ({} if term.mixing is None else asdict(term.mixing))
 
 
 def _codebooks(model: ShippedModel) -> int | None:
@@ -104,11 +109,6 @@ def _rows_of_codebooks(found: dict[str, Any]) -> list[tuple[object, ...]]:
     if found["codebooks"] is None:
         return []
     return [("codebooks", found["codebooks"]), ("rows chosen by", WORDS[found["assignment"]])]
-
-
-def _term(term: artifact.FilterTerm) -> dict[str, float]:
-    """Exponents, and in a mixture how much the filter counts."""
-    return asdict(term.exponents) | ({} if term.mixing is None else asdict(term.mixing))
 
 
 def _told(facts: dict[str, Any], *, verbose: bool) -> dict[str, Any]:

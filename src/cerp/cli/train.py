@@ -143,8 +143,8 @@ def train(
     Examples:
       cerp train ratings.csv --budget 99% -o run
       cerp train ratings.csv --max-file-size 2MB -o run
-      cerp train ratings.csv --budget 99% --assignment learned --codebooks 4 -o run
       cerp train ratings.csv --method filter -o run
+      cerp train ratings.csv --budget 99% --assignment learned --codebooks 4 -o run
       cerp train gowalla --budget 90% --budget 99% --backbone mlp --device cuda -o run
       cerp train my-split --budget 50000 --refit train+valid -o run --resume
       torchrun --nproc-per-node 2 -m cerp.cli train synthetic -o run

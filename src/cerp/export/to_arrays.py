@@ -202,16 +202,17 @@ def file_facts(
 ) -> dict[str, Any]:
     """What a file says of its model: settings and figures.
 
-    Learned codes need no hash and no order of ids, so these are not told of them.
+    Learned codes need no hash and no order of ids, so these are not told of them, nor of a
+    model without vectors.
     """
-    rows: dict[str, str] = {"hash": config.hashing, "ordering": config.ordering}
-    if assignment == "learned":
-        rows = {"assignment": assignment}
+    rows: dict[str, Any] = {}
+    if has_vectors:
+        rows = {"hash": config.hashing, "ordering": config.ordering}
     return {
         "method": config.method,
         "budget": budget,
         "limit": limit,
-        **(rows if has_vectors else {}),
+        **({"assignment": assignment} if assignment == "learned" else rows),
         "seed": config.seed,
         "fingerprint": splits.fingerprint,
         "library": __version__,
