@@ -79,7 +79,7 @@ def some_ids(rng: np.random.Generator, count: int) -> Ids:
 def some_model(seed: int) -> ShippedModel:
     """Any kind of ids, order, tables, combination and index."""
     rng = np.random.default_rng(seed)
-    users, items = rng.integers(0, 12, 2).tolist()
+    users, items = rng.integers(1, 12, 2).tolist()
     count, size, width = users + items, int(rng.integers(1, 9)), int(rng.integers(1, 6))
     indices = [
         (Index("identity"), count),

@@ -351,7 +351,7 @@ def test_a_request_in_flight_is_finished_before_the_server_stops(tmp_path: Path,
         assert server.stderr is not None
         port = int(re.search(r":(\d+)", server.stderr.readline()).group(1))
         with socket.create_connection(("127.0.0.1", port)) as connection:
-            connection.sendall(b"GET /recommend?user=100 HTTP/1.1\r\nHost: x\r\n\r\n")
+            connection.sendall(b"GET /recommend?user=100 HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert server.stderr.readline() == "asked\n"
             server.send_signal(stop)
             answer = b"".join(iter(lambda: connection.recv(65536), b""))
@@ -366,7 +366,7 @@ def test_a_served_model_does_not_change_with_its_file(
 ):
     def overwrite_and_ask(server: uvicorn.Server, **_: object) -> None:
         path.write_bytes(encode(small_model("propagated", seed=1), Encoding()))
-        with TestClient(server.config.app) as client:
+        with TestClient(server.config.app, base_url="http://localhost") as client:
             answers.append(client.get("/recommend?user=104").json()["items"])
             assert client.get("/model.cerp").content == file
 

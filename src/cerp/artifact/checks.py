@@ -26,6 +26,8 @@ MOST_LAYERS = 64
 def problem(model: ShippedModel) -> str | None:
     """The first thing that makes a model unusable, in words; None if there is none."""
     num_entities = len(model.users) + len(model.items)
+    if not len(model.users) or not len(model.items):
+        return f"there are {len(model.users):,} users and {len(model.items):,} items"
     if model.positions is not None and not _is_permutation(model.positions, num_entities):
         return f"the positions are not those of {num_entities:,} entities"
     if model.titles is not None and len(model.titles) != len(model.items):

@@ -52,6 +52,10 @@ class Content(NamedTuple):
     """Everything before the payload."""
 
 
+DEEPEST = 32
+"""Levels of the JSON in a file."""
+
+
 def pack(metadata: dict[str, Any], tensors: Tensors) -> bytes:
     """The file of tensors and metadata, which must be ready for JSON."""
     described = {**metadata, "format": FORMAT, "crc32": NO_DIGITS.decode()}
@@ -156,12 +160,41 @@ def parse_json(text: str | bytes, what: str) -> dict[str, Any]:
     """An object of strict JSON: no NaN, no infinity, no other encoding than UTF-8."""
     try:
         decoded = text if isinstance(text, str) else text.decode()
-        found = json.loads(decoded, parse_constant=_refuse_constant)
+        found = json.loads(
+            decoded, parse_constant=_refuse_constant, object_pairs_hook=_distinct_keys
+        )
     except (ValueError, RecursionError) as error:
         raise MalformedFileError(f"{what} is not JSON: {error}") from None
     if not isinstance(found, dict):
         raise MalformedFileError(f"{what} is not a JSON object")
+    _refuse_odd(found, what)
     return found
+
+
+def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is there twice")
+    return found
+
+
+def _refuse_odd(found: dict[str, Any], what: str) -> None:
+    """Refuse what other code could not take apart, or write again."""
+    level: list[Any] = [found]
+    for _ in range(DEEPEST + 1):
+        texts = [value for value in level if isinstance(value, str)]
+        texts += [key for value in level if isinstance(value, dict) for key in value]
+        if any("\ud800" <= sign <= "\udfff" for text in texts for sign in text):
+            raise MalformedFileError(f"{what} holds half a surrogate pair, which is no character")
+        level = [
+            inner
+            for value in level
+            if isinstance(value, dict | list)
+            for inner in (value.values() if isinstance(value, dict) else value)
+        ]
+        if not level:
+            return
+    raise MalformedFileError(f"{what} is nested more than {DEEPEST} deep")
 
 
 def _refuse_constant(name: str) -> None:

@@ -69,4 +69,8 @@ def decode_strings(tensors: TensorReader, name: str, length: int, count: int) ->
         raise MalformedFileError(f"{what} is not a list of {count:,} strings")
     if any(type(value) is not str for value in found):
         raise MalformedFileError(f"{what} holds something else than strings")
+    try:
+        "".join(found).encode()
+    except UnicodeEncodeError:
+        raise MalformedFileError(f"{what} holds half a surrogate pair") from None
     return found

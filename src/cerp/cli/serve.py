@@ -47,14 +47,15 @@ def serve(
     from cerp.runtime import Runtime
 
     file, shipped = read_whole(model)
-    app = create_app(Runtime(shipped, file_bytes=len(file)), file, model.name)
-    server = uvicorn.Server(
-        uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=GRACE_SECONDS)
-    )
+    runtime = Runtime(shipped, file_bytes=len(file))
     with _listen(host, port) as listener:
         address, own_port = listener.getsockname()[:2]
+        app = create_app(runtime, file, model.name, hosts=_names(address))
+        server = uvicorn.Server(
+            uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=GRACE_SECONDS)
+        )
         typer.echo(f"serving {model.name} at {_url(address, own_port)} (Ctrl-C stops)", err=True)
-        if not ip_address(address.partition("%")[0]).is_loopback:
+        if not _is_this_machine_only(address):
             typer.echo(
                 f"warning: other machines can reach {address}, and there is no password; put a "
                 "reverse proxy with access control in front, or leave out --host",
@@ -64,6 +65,17 @@ def serve(
         for stop in (signal.SIGINT, signal.SIGTERM):
             signal.signal(stop, server.handle_exit)
         server.run(sockets=[listener])
+
+
+def _is_this_machine_only(address: str) -> bool:
+    return ip_address(address.partition("%")[0]).is_loopback
+
+
+def _names(address: str) -> list[str] | None:
+    """What a server that only this machine reaches is called; None: others may have any name."""
+    if not _is_this_machine_only(address):
+        return None
+    return ["localhost", "127.0.0.1", "[::1]", f"[{address}]" if ":" in address else address]
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -124,7 +124,9 @@ class Ids:
 
     def decode(self, codes: npt.ArrayLike) -> list[Id]:
         """Original ids of codes."""
-        return self.values[np.asarray(codes)].tolist()  # type: ignore[no-any-return]
+        wanted = np.asarray(codes)
+        # An empty list is an array of floats, by which nothing can be looked up.
+        return self.values[wanted].tolist() if wanted.size else []
 
     def __len__(self) -> int:
         return len(self.values)

@@ -89,7 +89,11 @@ class Record:
 
     def write(self, path: Path) -> None:
         """As JSON, whole or not at all."""
-        write_json(path, asdict(self))
+        values = asdict(self)
+        for one in values["found"]:
+            if one["result"]["threads"] is None:  # earlier results do not say
+                del one["result"]["threads"]
+        write_json(path, values)
 
     @classmethod
     def read(cls, path: Path) -> Record:

@@ -25,18 +25,21 @@ import os
 from pathlib import Path
 
 from cerp.artifact import read_whole
-from cerp.runtime.recommending import Recommendation, Runtime
+from cerp.runtime.recommending import MAX_MEMORY, Recommendation, Runtime
 
 __all__ = ["Recommendation", "Runtime", "load"]
 
 
-def load(path: str | os.PathLike[str]) -> Runtime:
+def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) -> Runtime:
     """Read a model file and make it ready to recommend.
 
     Parameters
     ----------
     path
         A ``.cerp`` file. It is read once, as a whole: what becomes of it later has no effect.
+    max_memory
+        What recommending from it may take, in bytes or as ``"2GB"``. A small file can describe
+        vectors without end, which are composed as soon as it is loaded.
 
     Returns
     -------
@@ -47,7 +50,9 @@ def load(path: str | os.PathLike[str]) -> Runtime:
     ------
     DataError
         The file cannot be read, or is no usable model file (`FileFormatError`).
+    ConfigError
+        It would take more memory than allowed.
 
     """
     data, model = read_whole(Path(path))
-    return Runtime(model, file_bytes=len(data))
+    return Runtime(model, file_bytes=len(data), max_memory=max_memory)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -10,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.routing import Route
 
 from cerp._version import __version__
 from cerp.errors import CerpError, ConfigError, DataError
@@ -17,14 +19,23 @@ from cerp.runtime import Runtime
 from cerp.server.assets import Document, page_router
 from cerp.server.card import model_card
 from cerp.server.endpoints import Served, router
-from cerp.server.guards import AddSecurityHeaders, AnswerHead, LimitBody
+from cerp.server.guards import AddSecurityHeaders, AnswerHead, LimitBody, RefuseDoubtful
 from cerp.server.metrics import CountRequests, RequestFigures
 from cerp.server.schemas import MAX_BODY_BYTES, Problem
 from cerp.server.search import IdSearch
 
 
-def create_app(runtime: Runtime, file: bytes, name: str = "model.cerp") -> FastAPI:
-    """The app of one model, which was read from the bytes ``file`` and is shown as ``name``."""
+def create_app(
+    runtime: Runtime,
+    file: bytes,
+    name: str = "model.cerp",
+    *,
+    hosts: Sequence[str] | None = None,
+) -> FastAPI:
+    """The app of one model, which was read from the bytes ``file`` and is shown as ``name``.
+
+    ``hosts`` are the names by which it may be asked, whatever the port; None: any.
+    """
     measured = RequestFigures(len(file))
     app = FastAPI(
         title="cerp",
@@ -37,6 +48,7 @@ def create_app(runtime: Runtime, file: bytes, name: str = "model.cerp") -> FastA
             Middleware(AnswerHead),
             Middleware(CountRequests, metrics=measured),
             Middleware(AddSecurityHeaders),
+            Middleware(RefuseDoubtful, hosts=hosts),
             Middleware(LimitBody, limit=MAX_BODY_BYTES),
         ],
         exception_handlers={
@@ -56,7 +68,9 @@ def create_app(runtime: Runtime, file: bytes, name: str = "model.cerp") -> FastA
         titles=dict(zip(runtime.items.values.tolist(), runtime.titles or (), strict=False)),
     )
     app.include_router(router)
-    app.include_router(page_router())
+    page = page_router()
+    app.include_router(page)
+    app.state.routes = [*app.routes, *router.routes, *page.routes]
     return app
 
 
@@ -67,7 +81,21 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _http_problem(request: Request, error: HTTPException) -> Response:
-    return _problem(error.status_code, error.detail, error.headers)
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(_methods(request))
+    return _problem(error.status_code, error.detail, headers)
+
+
+def _methods(request: Request) -> list[str]:
+    """All that the path can be asked with: it may have a route for each."""
+    routes = [
+        route
+        for route in request.app.state.routes
+        if isinstance(route, Route) and route.path_regex.match(request.url.path)
+    ]
+    found = {method for route in routes for method in route.methods or ()}
+    return sorted(found | ({"HEAD"} if "GET" in found else set()))
 
 
 async def _invalid(request: Request, error: RequestValidationError) -> Response:

@@ -80,7 +80,7 @@ async def _served(request: Request) -> Served:
 
 Given = Annotated[Served, Depends(_served)]
 router = APIRouter(
-    responses={status: {"model": Problem} for status in (404, 413, 422)},
+    responses={status: {"model": Problem} for status in (400, 404, 413, 422)},
 )
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from starlette.datastructures import MutableHeaders
+import re
+from collections.abc import Sequence
+
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 SECURITY_HEADERS = {
@@ -59,6 +63,33 @@ class LimitBody:
             return message
 
         await self.app(scope, counted, send)
+
+
+class RefuseDoubtful:
+    """Refuse requests to another host's name, and those whose length is said in two ways (400).
+
+    A page of elsewhere can have its own name lead to this machine, and then read what is served
+    here; the name gives it away. Two lengths are how one request is hidden in another.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Sequence[str] | None) -> None:
+        self.app = app
+        self.hosts = None if hosts is None else {host.lower() for host in hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on what is beyond doubt."""
+        if scope["type"] == "http" and (problem := self._problem(Headers(scope=scope))):
+            await JSONResponse({"error": problem}, 400)(scope, receive, send)
+            return
+        await self.app(scope, receive, send)
+
+    def _problem(self, headers: Headers) -> str | None:
+        if "transfer-encoding" in headers and "content-length" in headers:
+            return "give Content-Length or Transfer-Encoding, not both"
+        name = re.sub(r":\d*$", "", headers.get("host", "")).lower()
+        if self.hosts is not None and name not in self.hosts:
+            return f"this server is not called {name!r}; ask for it by its address"
+        return None
 
 
 class AddSecurityHeaders:

@@ -23,6 +23,8 @@ MAX_FOUND = 50
 
 TextId = Annotated[str, StringConstraints(min_length=1, max_length=MAX_ID_LENGTH)]
 AnyId = Annotated[int, Field(strict=True)] | TextId
+GivenId = Annotated[int, Field(strict=True)] | str
+"""An id of the model, as long as it may be: only requests have bounds."""
 Items = Annotated[list[AnyId], Field(max_length=MAX_ITEMS)]
 
 K = Annotated[int, Query(ge=1, le=MAX_K, description="How many items to return at most.")]
@@ -67,7 +69,7 @@ class ScoreRequest(_Request):
 class Named(BaseModel):
     """An id, and what to call it where the model has titles."""
 
-    id: AnyId
+    id: GivenId
     title: str | None = None
 
 
@@ -80,7 +82,7 @@ class Scored(Named):
 class Recommendations(BaseModel):
     """The best items, best first; ``user`` is null for someone described by liked items."""
 
-    user: AnyId | None
+    user: GivenId | None
     items: list[Scored]
 
 

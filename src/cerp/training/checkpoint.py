@@ -44,7 +44,7 @@ def _digest(tensors: dict[str, Tensor], facts: str) -> str:
     digest = hashlib.sha256(facts.encode("utf-8", "surrogatepass"))
     for name, tensor in sorted(tensors.items()):
         digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode("ascii"))
-        digest.update(memoryview(tensor.reshape(-1).view(torch.uint8).numpy()))  # type: ignore[arg-type]
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
