@@ -30,7 +30,7 @@ def memory_of(model: ShippedModel) -> int:
     """
     is_propagated = model.layers and isinstance(model.embedding, ComposedEmbedding)
     rows = len(model.items) + (len(model.users) if is_propagated else 0)
-    return rows * (model.dim or 0) * (np.dtype(np.float32).itemsize + 8)
+    return rows * model.dim * (np.dtype(np.float32).itemsize + 8)
 
 
 def vectors_of(model: ShippedModel) -> Vectors:
