@@ -250,7 +250,8 @@ def test_train_json_has_a_model_for_each_budget_in_the_order_given(trained):
 def test_train_json_says_how_rows_are_chosen_and_what_codes_take(trained, tmp_path: Path):
     folder, found = trained
     for model in found["models"]:
-        assert (model["assignment"], model["codebooks"], model["code_bytes"]) == ("hash", 2, 0)
+        assert (model["assignment"], model["codebooks"]) == ("learned", 8)
+        assert model["code_bytes"] > 0
     options = "--budget 50% --backbone mf --dim 8 --epochs 1 --prune-epochs 1 --json"
     learned = "--assignment learned --codebooks 3 --buckets 9"
     result = run(
@@ -263,6 +264,9 @@ def test_train_json_says_how_rows_are_chosen_and_what_codes_take(trained, tmp_pa
     # 200 entities, 3 books, 4 bits to tell 9 rows apart: 300 bytes, or fewer where they deflate.
     assert 0 < model["code_bytes"] == sections["codes"] <= 300
     assert model["embedding_bytes"] == embedding_bytes(sections)
+    hashed = run("train", str(folder / "data"), *options.split(), "--assignment", "hash")
+    [model] = json.loads(hashed.stdout)["models"]
+    assert (model["assignment"], model["codebooks"], model["code_bytes"]) == ("hash", 2, 0)
     none = run("train", str(folder / "data"), *options.split(), "--method", "dhe")
     assert none.returncode == 0, none.stderr
     [model] = json.loads(none.stdout)["models"]
@@ -282,7 +286,7 @@ def test_a_run_folder_holds_a_file_for_every_product(trained):
     assert {path.name for path in (folder / "run").iterdir()} == {
         ".lock",
         "plan.json",
-        "order.safetensors",
+        "coded.safetensors",
         "searched.safetensors",
         "judged-popularity.json",
         "metrics.json",
@@ -316,7 +320,7 @@ def test_evaluate_refuses_a_run_of_other_data(trained):
         (["--budget", "100%"], "the pruned share must be above 0% and below 100%"),
         (["--budget", "20B"], "an embedding of 20 bytes is too small here"),
         (["--backbone", "ncf"], "unknown backbone 'ncf'; choose one of lightgcn, mf, mlp"),
-        (["--buckets", "2"], "the smallest bucket count that can is 15"),
+        (["--assignment", "hash", "--buckets", "2"], "the smallest bucket count that can is 15"),
         (["--resume"], "--resume needs the folder of the run"),
         (["--epochs", "0"], "epochs is 0; it must be above 0"),
     ],

@@ -38,17 +38,24 @@ ROWS_UNDER_BYTES = 256
 """Rows of a book where bytes are limited: a code is then a byte."""
 
 
-def books_and_rows_of_bytes(limit: int, num_entities: int, dim: int) -> tuple[int, int]:
-    """M and K where bytes are limited: books whose rows are all stored, as many as t allows.
+def books_and_rows_of_bytes(
+    limit: int, num_entities: int, dim: int, books: int | None = None
+) -> tuple[int, int]:
+    """m and K where bytes are limited: books whose rows are all stored, as many as t allows.
 
     Codes take most of the bytes then, ``N·log2(K) / 8`` for each book, so that rows are not
     spared: ``m = t / (K·d)``, from 1 to 8. K is the largest power of two up to 256 whose rows, at
-    a byte a value, take at most four times the bytes of their codes.
+    a byte a value, take at most four times the bytes of their codes; with 8 books, or as many as
+    are asked for, it is what t allows, ``K = t / (m·d)``.
     """
     rows = ROWS_UNDER_BYTES
     while rows > 4 and rows * dim > 4 * num_entities * (rows - 1).bit_length() / 8:
         rows //= 2
-    return min(max(limit // (rows * dim), 1), MOST_BOOKS), rows
+    wanted = books or max(limit // (rows * dim), 1)
+    if books is None and wanted <= MOST_BOOKS:
+        return wanted, rows
+    chosen = min(wanted, MOST_BOOKS)
+    return chosen, max(2, min(limit // (chosen * dim), num_entities // chosen))
 
 
 RANKS = (64, 512)

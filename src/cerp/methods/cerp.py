@@ -73,7 +73,7 @@ class Cerp(Pruned):
 def _books(context: Context) -> tuple[int, int]:
     """How many codebooks, and how many rows each."""
     config, count, most = context.config, context.splits.num_entities, max(context.limits)
-    if context.limits_bytes and config.codebooks is None and config.buckets is None:
-        return books_and_rows_of_bytes(most, count, config.dim)
+    if context.limits_bytes and config.buckets is None:
+        return books_and_rows_of_bytes(most, count, config.dim, config.codebooks)
     books = config.codebooks or BOOKS
     return books, config.buckets or book_rows(most, count, config.dim, books)
