@@ -41,7 +41,7 @@ ROWS_UNDER_BYTES = 256
 def books_and_rows_of_bytes(
     limit: int, num_entities: int, dim: int, books: int | None = None
 ) -> tuple[int, int]:
-    """m and K where bytes are limited: books whose rows are all stored, as many as t allows.
+    """Books m and rows K where bytes are limited: as many as t allows, all of their rows stored.
 
     Codes take most of the bytes then, ``N·log2(K) / 8`` for each book, so that rows are not
     spared: ``m = t / (K·d)``, from 1 to 8. K is the largest power of two up to 256 whose rows, at
