@@ -19,7 +19,6 @@ from safetensors.numpy import load, save
 from cerp import artifact
 from cerp.artifact import ComposedEmbedding, Encoding, Index, ShippedModel, Table
 from cerp.artifact.container import unpack
-from cerp.data.ids import Ids
 from cerp.errors import (
     ChecksumError,
     FileFormatError,
@@ -341,7 +340,7 @@ def test_a_reader_without_codes_refuses_them_by_name(monkeypatch: pytest.MonkeyP
         artifact.decode(CODED)
 
 
-def test_codes_of_one_row_or_of_nobody_take_no_bytes():
+def test_codes_of_one_row_take_no_bytes():
     one_row = ComposedEmbedding(
         (Table(Index("coded", 1, codes=np.zeros(65, np.int32)), np.ones((1, 2), np.float32)),)
     )
@@ -349,17 +348,6 @@ def test_codes_of_one_row_or_of_nobody_take_no_bytes():
     assert "codes" not in {name for name, size in artifact.section_bytes(data).items() if size}
     found = artifact.decode(data)
     assert found.embedding.vectors(np.array([0, 64]), 65).tolist() == [[1, 1], [1, 1]]
-    nobody = ShippedModel(
-        facts={},
-        users=Ids.range(0),
-        items=Ids.range(0),
-        head="dot",
-        embedding=ComposedEmbedding(
-            (Table(Index("coded", 3, codes=np.zeros(0, np.int32)), np.ones((3, 2), np.float32)),)
-        ),
-    )
-    read_back = artifact.decode(artifact.encode(nobody, Encoding())).embedding.tables[0].index
-    assert read_back.codes.shape == (0,)
 
 
 def test_tables_without_codes_to_read_claim_no_memory():
