@@ -12,8 +12,12 @@ from pathlib import Path
 import pytest
 
 import cerp
-import cerp.methods
+from cerp.budget import UNITS
+from cerp.evaluation.metrics import METRICS
+from cerp.methods import METHODS
 from cerp.models.backbones import BACKBONES
+from cerp.training.losses import LOSSES
+from cerp.training.penalties import PENALTIES
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -37,8 +41,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             for user, item in zip(data.user, data.item, strict=True)
         )
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cerp.methods.METHODS, "_parts", {})
-    monkeypatch.setattr(BACKBONES, "_parts", dict(BACKBONES._parts))
+    for registry in (METHODS, BACKBONES, LOSSES, PENALTIES, METRICS, UNITS):
+        monkeypatch.setattr(registry, "_parts", dict(registry._parts))
     return tmp_path
 
 
