@@ -1,4 +1,4 @@
-"""CERP: compositional embeddings from two codebooks that are pruned together."""
+"""CERP: compositional embeddings from codebooks that are pruned together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cerp.progress import progress
 
 
 class Cerp(Pruned):
-    """Two codebooks, pruned together (Liang et al., ICDM 2023)."""
+    """Codebooks pruned together (Liang et al., ICDM 2023): two by a hash, or more by codes."""
 
     is_ordered = True
 
