@@ -40,7 +40,7 @@ def test_budgets_lose_the_blanks_around_them():
         ({"train": {"validation_users": 0}}, "validation_users is 0; it must be above 0"),
         ({"train": {"weight_decay": -0.1}}, r"weight_decay is -0\.1; it must be at least 0"),
         ({"prune": {"clip_norm": -1}}, "clip_norm is -1; it must be above 0"),
-        ({"prune": {"weight_decay": float("nan")}}, "weight_decay is nan; it must be at least 0"),
+        ({"prune": {"weight_decay": float("nan")}}, "weight_decay is nan; it must be a number"),
         (
             {"prune": {"threshold_learning_rate": 0}},
             "threshold_learning_rate is 0; it must be above 0",

@@ -56,16 +56,12 @@ def check_settings(settings: Any) -> None:
     """
     hints = get_type_hints(type(settings))
     for entry in fields(settings):
-        value = getattr(settings, entry.name)
-        kinds = get_args(hints[entry.name])
-        kinds = kinds if get_origin(hints[entry.name]) is UnionType else (hints[entry.name],)
-        if value is None and type(None) in kinds:
-            continue
-        for kind in kinds:
-            _check_kind(entry.name, value, kind)
+        value, kind = getattr(settings, entry.name), hints[entry.name]
+        if not fits(value, kind):
+            raise ConfigError(f"{entry.name} is {value!r}; {_wanted(kind)}")
         for name, bound in entry.metadata.get("bounds", {}).items():
             words, holds = _BOUNDS[name]
-            if not holds(value, bound):
+            if value is not None and not holds(value, bound):
                 raise ConfigError(f"{entry.name} is {value}; it must be {words} {bound:,}")
 
 
@@ -77,18 +73,22 @@ _BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
 }
 
 
-def _check_kind(name: str, value: Any, kind: Any) -> None:
-    if get_origin(kind) is Literal and value not in get_args(kind):
-        raise ConfigError(f"{name} is {value!r}; choose one of {', '.join(get_args(kind))}")
-    if kind is int and (isinstance(value, bool) or not isinstance(value, int)):
-        raise ConfigError(f"{name} is {value!r}; it must be a whole number")
-    if kind is float and (isinstance(value, bool) or not isinstance(value, int | float)):
-        raise ConfigError(f"{name} is {value!r}; it must be a number")
+def _wanted(kind: Any) -> str:
+    """What a setting of a type must be, in words."""
+    for one in get_args(kind) if get_origin(kind) is UnionType else (kind,):
+        if get_origin(one) is Literal:
+            return f"choose one of {', '.join(get_args(one))}"
+        if one in _KINDS:
+            return f"it must be {_KINDS[one]}"
+    return "that is of the wrong kind"
+
+
+_KINDS = {bool: "True or False", int: "a whole number", float: "a number", str: "a word"}
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """One stretch of gradient training with early stopping on validation NDCG@10."""
+    """One stretch of gradient training with early stopping on validation."""
 
     epochs: int = limited(60, above=0)
     """At most so many."""
@@ -106,7 +106,7 @@ class TrainConfig:
     evaluate_every: int = limited(5, above=0)
     """Epochs between two looks at the validation part."""
     patience: int = limited(4, above=0)
-    """Stop after so many looks without a better NDCG@10."""
+    """Stop after so many looks without a better figure."""
     validation_users: int | None = limited(None, above=0)
     """Judge on a fixed sample of so many users; None: all."""
     precision: ComputePrecision = "float32"
@@ -317,10 +317,6 @@ def _built(cls: type[_T], values: dict[str, Any], where: str) -> _T:
         else:
             arguments[name] = tuple(value) if isinstance(value, list) else value
     try:
-        built = cls(**arguments)
+        return cls(**arguments)
     except (TypeError, ArithmeticError, ValueError, AttributeError) as error:
         raise ConfigError(f"an entry of {where} has a value of the wrong kind: {error}") from None
-    for name, value in arguments.items():
-        if not is_dataclass(value) and not fits(value, hints[name]):
-            raise ConfigError(f"{where}.{name} is {value!r}, a value of the wrong kind")
-    return built

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cerp.errors import BusyError
-from cerp.files import make_folder, sweep
+from cerp.files import errors_named, make_folder, sweep
 
 LOCK = ".lock"
 
@@ -29,8 +29,13 @@ def claimed(folder: Path, writes: tuple[str, ...]) -> Iterator[None]:
         raise BusyError(
             f"another process is at work in {folder}; wait until it ends, or choose another folder"
         ) from None
-    except (OSError, NotImplementedError):
-        pass  # a file system without locks
+    except NotImplementedError:
+        # A file system without locks, as on some networks: whoever works there has to take care,
+        # and what looks half-written may be another's.
+        pass
+    except OSError:
+        with errors_named(folder):
+            raise
     else:
         sweep(folder, writes)
     try:

@@ -12,8 +12,8 @@ from cerp.errors import ConfigError
 
 PresetName = Literal["default", "paper"]
 
-LEARNED_FOR = ("lightgcn", "mf")
-"""Backbones for which learned rows were better than hashed ones on validation."""
+BEST_ASSIGNMENT: dict[str, Assignment] = {"lightgcn": "learned", "mf": "learned"}
+"""By backbone, what was better on validation; where nothing was measured, rows are hashed."""
 
 
 MLP_VALIDATION_USERS = 3000
@@ -70,16 +70,19 @@ def preset(
     if method == "full":
         # From larger values than pruned codebooks start at, slower and for longer.
         training = replace(training, learning_rate=3e-3, epochs=150, evaluate_every=10, patience=3)
-    is_learned = assignment == "learned" or (assignment is None and backbone in LEARNED_FOR)
-    if name == "default" and method == "cerp" and teacher is None and is_learned:
-        return _learned(Config(backbone=backbone, train=training))
-    if name == "default" and teacher is not None:
-        return _student(Config(backbone=backbone, method=method, train=training), teacher)
-    if name == "default":
-        return Config(backbone=backbone, method=method, train=training)
-    return Config(
-        backbone=backbone,
-        method=method,
+    config = Config(backbone=backbone, method=method, train=training)
+    if name == "paper":
+        return _paper(config)
+    if teacher is not None:
+        return _student(config, teacher)
+    if method == "cerp" and (assignment or BEST_ASSIGNMENT.get(backbone)) == "learned":
+        return _learned(config)
+    return config
+
+
+def _paper(config: Config) -> Config:
+    return replace(
+        config,
         buckets=5000,
         hashing="paper",
         ordering="native",
@@ -93,7 +96,6 @@ def preset(
             gamma=1e-3,
             on_stall="report",
         ),
-        train=training,
     )
 
 

@@ -169,10 +169,30 @@ def test_there_must_be_edges_and_a_rank():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("shape", [(700, 500), (500, 700)])
 def test_a_gpu_finds_the_same_vectors(shape: tuple[int, int]):
     data = synthetic(*shape, 9000)
     first = graph_vectors(data, rank=40).table()
     second = graph_vectors(data, rank=40, device="cuda").table()
     assert np.abs(first - second).max() < 1e-6
+
+
+@pytest.mark.parametrize("shape", [(70, 50), (50, 70)])
+def test_damping_adds_mean_degrees_before_the_matrix_is_taken_apart(shape: tuple[int, int]):
+    data = synthetic(*shape, 900)
+    users, items = shape
+    matrix = np.zeros(shape)
+    matrix[data.user, data.item] = 1
+    of_users, of_items = matrix.sum(1), matrix.sum(0)
+    scaled = matrix / np.sqrt(
+        np.outer(of_users + 1.5 * of_users.mean(), of_items + 1.5 * of_items.mean())
+    )
+    left, singular, right = np.linalg.svd(scaled, full_matrices=False)
+    found = graph_vectors(data, rank=12, damping=1.5, iterations=8)
+    np.testing.assert_allclose(found.singular_values, singular[:12], rtol=1e-6)
+    dense = np.concatenate([left[:, :12] * singular[:12], right[:12].T])
+    dense /= np.linalg.norm(dense, axis=1, keepdims=True)
+    # Any rotation of the space will do: products of vectors do not see it.
+    table = found.table()
+    np.testing.assert_allclose(table @ table.T, dense @ dense.T, atol=1e-5)
+    assert users + items == len(table)

@@ -185,6 +185,8 @@ def test_loading_a_run_computes_nothing_again(
                  "pipeline.evaluate", "fit.make_plan"):  # fmt: skip
         monkeypatch.setattr(f"cerp.runs.{name}", refused)
     monkeypatch.setattr("cerp.methods.cerp.graph_codes", refused)
+    monkeypatch.setattr("cerp.models.recommender.Recommender.scorer", refused)
+    monkeypatch.setattr("cerp.models.embeddings.compositional.count_usage", refused)
     [model] = load_run(run, splits())
     stored = json.loads((run / "metrics.json").read_text())["models"][0]
     assert model.facts.to_json() == stored
@@ -242,3 +244,37 @@ def test_a_file_of_another_split_is_not_judged(tmp_path: Path):
     found, words = judged(model, splits(seed=1), tmp_path / "data", "test")
     assert found is None
     assert "another split of these users and items" in words
+
+
+@pytest.mark.parametrize(
+    ("method", "options"), [("ud", {}), ("qr", {}), ("magnitude", {"of": "table"})]
+)
+def test_rows_are_not_learned_for_a_method_without_codebooks(
+    tmp_path: Path, method: str, options: dict[str, str]
+):
+    # It was trained as if nothing had been asked, and the run could not be read again.
+    with pytest.raises(ConfigError, match=f"the method '{method}' has no codebooks"):
+        trained(tmp_path / "run", method=method, method_options=options, assignment="learned")
+    assert not (tmp_path / "run").exists()
+
+
+def test_magnitude_pruning_of_codebooks_learns_its_rows(tmp_path: Path):
+    # They were drawn at random.
+    run = trained(
+        tmp_path / "run", method="magnitude", method_options={"of": "codebooks"},
+        assignment="learned", codebooks=2,
+    )  # fmt: skip
+    [model] = load_run(run, splits())
+    plain = trained(tmp_path / "plain", assignment="learned", codebooks=2)
+    [cerp_model] = load_run(plain, splits())
+    mine, theirs = (one.recommender.embedding.codes for one in (model, cerp_model))
+    assert mine.tolist() == theirs.tolist()
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path, monkeypatch):
+    def refused(self: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("filelock.FileLock.acquire", refused)
+    with pytest.raises(ConfigError, match=r"cannot write .*run: Permission denied; choose"):
+        trained(tmp_path / "run")

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from cerp.assignment.book_fitting import STRETCH, BookFit, Ticks, choose, energy
 from cerp.assignment.code_rule import vector_rank
 from cerp.assignment.codes import Codes
 from cerp.assignment.graph_vectors import GraphVectors, graph_vectors
@@ -24,11 +25,7 @@ from cerp.assignment.nearest_rows import (
     GRID_BITS,
     WEIGHT_BITS,
     grid_step,
-    nearest_rows,
     on_grid,
-    row_sums,
-    squared_distances,
-    squared_lengths,
 )
 from cerp.assignment.seeds import Seeds
 from cerp.data.ids import Int64Array
@@ -44,8 +41,6 @@ FITTING_COPIES = 3
 """Times that the vectors are held while books are fitted: their own, what is left over, spare."""
 SAMPLE_A_ROW = 256
 """Entities in a sample for each row of a book: more of them hardly move the means."""
-STRETCH = 1 << 15
-"""Entities that are given codes together where all of them do not fit into memory."""
 
 
 class VectorSource(Protocol):
@@ -132,9 +127,9 @@ def learn_codes(
         points[start : start + STRETCH] = source.rows(sample[start : start + STRETCH])
     step = grid_step(_largest(points), GRID_BITS)
     on_grid(points, step)
-    ticks = _Ticks(progress, books * (iterations + rounds) + (count > fitted))
+    ticks = Ticks(progress, books * (iterations + rounds) + (count > fitted))
     of_sample = torch.from_numpy(weight[sample]).to(device).double()
-    fit = _Fit(points, of_sample, rows, step, Seeds(points, of_sample, step, seed), ticks)
+    fit = BookFit(points, of_sample, rows, step, Seeds(points, of_sample, step, seed), ticks)
     for _ in range(books):
         fit.add_book(iterations)
     for _ in range(rounds):
@@ -151,9 +146,9 @@ def learn_codes(
         _largest(points)
         on_grid(points, step)
         of_points = torch.from_numpy(weight[entities]).to(device).double()
-        whole += _energy(points, of_points)
-        chosen = _choose(points, fit.books, rounds)
-        missed += _energy(points, of_points)
+        whole += energy(points, of_points)
+        chosen = choose(points, fit.books, rounds)
+        missed += energy(points, of_points)
         codes[entities] = torch.stack(chosen, dim=1).int().cpu().numpy()
         ticks.advance(len(entities) / (count - fitted), missed / whole if whole else 0.0)
     return Codes(
@@ -230,119 +225,6 @@ def graph_codes(
     return found
 
 
-class _Fit:
-    """Points, the books they are fitted with so far, and what these leave over of each point."""
-
-    def __init__(
-        self,
-        points: Tensor,
-        weights: Tensor,
-        rows: int,
-        step: float,
-        seeds: Seeds,
-        ticks: _Ticks,
-    ) -> None:
-        self.left_over = points
-        self.seeds = seeds
-        self.weights = weights
-        self.rows = rows
-        self.step = step
-        self.ticks = ticks
-        self.whole = _energy(points, weights)
-        self.books: list[Tensor] = []
-        self.codes: list[Tensor] = []
-        self.history: list[float] = []
-
-    def missed(self) -> float:
-        """``Σ_k w_k ‖x_k - Σ_j C_j[c_kj]‖²``"""
-        return _energy(self.left_over, self.weights)
-
-    def add_book(self, iterations: int) -> None:
-        """One more book: Lloyd's algorithm on what is left over."""
-        points = self.left_over
-        book = points.new_zeros((self.rows, points.shape[1]))
-        seeds = self.seeds.draw(points, self.rows, len(self.books))
-        book[: len(seeds)] = seeds
-        before = self.missed()
-        codes = nearest_rows(points, book)
-        sums = None
-        for iteration in range(iterations):
-            previous, codes = codes, codes if iteration == 0 else nearest_rows(points, book)
-            codes = self._filled(points, codes, book)
-            if sums is None:
-                sums = row_sums(points, self.weights, codes, self.rows)
-            else:
-                moved = (codes != previous).nonzero()[:, 0]
-                if not len(moved):
-                    self.ticks.advance(iterations - iteration, self.history[-1])
-                    break
-                arguments = points[moved], self.weights[moved]
-                sums += row_sums(*arguments, codes[moved], self.rows)
-                sums -= row_sums(*arguments, previous[moved], self.rows)
-            book = self._means(sums, book)
-            self._record(before, sums, book)
-        self.books.append(book)
-        self.codes.append(codes)
-        _add(points, book, codes, sign=-1)
-
-    def improve(self, number: int) -> None:
-        """One step of coordinate descent: choose the rows of one book again, then refit them."""
-        points, book = self.left_over, self.books[number]
-        _add(points, book, self.codes[number], sign=1)
-        before = self.missed()
-        codes = self._filled(points, nearest_rows(points, book), book)
-        sums = row_sums(points, self.weights, codes, self.rows)
-        book = self._means(sums, book)
-        self._record(before, sums, book)
-        self.books[number], self.codes[number] = book, codes
-        _add(points, book, codes, sign=-1)
-
-    def _means(self, sums: Tensor, book: Tensor) -> Tensor:
-        """Rows at the grid's nearest places to the weighted means; unused ones stay.
-
-        The objective is a parabola around the mean in every entry of a row, so no place of the
-        grid is better.
-        """
-        weight = sums[:, -1:]
-        means = on_grid(sums[:, :-1] / weight.clamp(min=torch.finfo(weight.dtype).tiny), self.step)
-        return torch.where(weight > 0, means.float(), book)
-
-    def _filled(self, points: Tensor, codes: Tensor, book: Tensor) -> Tensor:
-        """Codes, with the worst-fitted points moved to rows that have none."""
-        members = torch.bincount(codes[self.weights > 0], minlength=self.rows)
-        empty = (members == 0).nonzero()[:, 0].tolist()
-        if not empty:
-            return codes
-        badness = squared_distances(points, book, codes) * self.weights
-        worst = torch.sort(badness, descending=True, stable=True).indices[: 4 * len(empty)]
-        codes, remaining = codes.clone(), members.tolist()
-        for point in worst[badness[worst] > 0].tolist():
-            row = int(codes[point])
-            if remaining[row] > 1 and empty:
-                remaining[row] -= 1
-                codes[point] = empty.pop(0)
-        return codes
-
-    def _record(self, before: float, sums: Tensor, book: Tensor) -> None:
-        """The error with these rows: ``Σ w‖x‖² - 2 Σ_r S_r·C_r + Σ_r W_r ‖C_r‖²``."""
-        rows = book.double()
-        fitted = 2 * (sums[:, :-1] * rows).sum() - (sums[:, -1] * rows.square().sum(dim=1)).sum()
-        error = max(before - float(fitted), 0.0) / self.whole if self.whole else 0.0
-        self.history.append(error)
-        self.ticks.advance(1, error)
-
-
-class _Ticks:
-    """Advances a bar by 1 in so many steps."""
-
-    def __init__(self, bar: Bar | None, steps: float) -> None:
-        self.bar, self.steps = bar, steps
-
-    def advance(self, steps: float, error: float) -> None:
-        if self.bar is not None:
-            self.bar.advance(steps / self.steps, f"error {error:.4f}")
-
-
 class _Table:
     """A table of vectors as a source."""
 
@@ -401,29 +283,3 @@ def _largest(points: Tensor) -> float:
     if not math.isfinite(largest):
         raise DataError("the vectors hold values that are not finite; codes need numbers")
     return largest
-
-
-def _choose(points: Tensor, books: list[Tensor], rounds: int) -> list[Tensor]:
-    """Codes of points for given books, which are taken off the points."""
-    codes = []
-    for book in books:
-        codes.append(nearest_rows(points, book))
-        _add(points, book, codes[-1], sign=-1)
-    for _ in range(rounds):
-        for number, book in enumerate(books):
-            _add(points, book, codes[number], sign=1)
-            codes[number] = nearest_rows(points, book)
-            _add(points, book, codes[number], sign=-1)
-    return codes
-
-
-def _add(points: Tensor, book: Tensor, codes: Tensor, *, sign: int) -> None:
-    """``points ± book[codes]`` in place, some at a time."""
-    for start in range(0, len(points), STRETCH):
-        part = slice(start, start + STRETCH)
-        points[part].add_(book[codes[part]], alpha=sign)
-
-
-def _energy(points: Tensor, weights: Tensor) -> float:
-    """``Σ_k w_k ‖x_k‖²``"""
-    return float((squared_lengths(points) * weights).sum())

@@ -133,7 +133,7 @@ def train(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Order ids, prune, retrain, select on validation, and read the test part once.
+    """Choose codebook rows, prune, retrain, select on validation, and read the test part once.
 
     Several budgets come out of one pruning run. Ctrl-C, or a crash, loses at most
     a minute: the same command with --resume goes on to the same result. Under

@@ -16,7 +16,14 @@ from cerp.data.ids import Int32Array, Int64Array
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Part, Splits
 from cerp.errors import ConfigError, DataError, ScoreError
-from cerp.evaluation.metrics import FloatArray, Metrics, RankedLists, metric_names, user_metrics
+from cerp.evaluation.metrics import (
+    FloatArray,
+    Metrics,
+    RankedLists,
+    cutoff_of,
+    metric_names,
+    user_metrics,
+)
 from cerp.evaluation.popularity import head_items
 from cerp.evaluation.ranking import exclude, top_k
 
@@ -102,6 +109,11 @@ def evaluate(
         items, _ = top_k(exclude(scores, *entries_of(seen, chunk)), tally.depth)
         tally.add(chunk, items)
     return tally.metrics(on, judged)
+
+
+def cutoffs_with(metric: str) -> list[int]:
+    """`DEFAULT_KS`, and the cut-off of a metric such as ``recall@30``."""
+    return sorted({*DEFAULT_KS, cutoff_of(metric)})
 
 
 def sample_users(splits: Splits, on: Part, count: int, seed: int) -> Int32Array:

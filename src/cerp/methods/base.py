@@ -119,6 +119,10 @@ class Method(ABC):
     has_vectors: bool = True
     """Whether there is an embedding to train; one without is ready after its search."""
 
+    learns_rows: bool = False
+    """Whether it has codebooks whose rows can be learned: `codes` then gives them where
+    ``Config.assignment`` is ``learned``."""
+
     is_ordered: bool = False
     """Whether vectors depend on the order of ids, so that `Config.ordering` matters."""
 

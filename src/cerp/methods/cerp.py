@@ -18,6 +18,7 @@ from cerp.progress import progress
 class Cerp(Pruned):
     """Codebooks pruned together (Liang et al., ICDM 2023): two by a hash, or more by codes."""
 
+    learns_rows = True
     is_ordered = True
 
     def codes(self, context: Context) -> Codes | None:

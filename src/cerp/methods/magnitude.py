@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal, get_args
 
+from cerp.assignment.codes import Codes
 from cerp.config import PruneConfig
 from cerp.errors import ConfigError
 from cerp.methods.base import Context
@@ -27,10 +28,14 @@ class Magnitude(Pruned):
         if of not in get_args(PrunedWeights):
             raise ConfigError(f"magnitude pruning of {of!r}: choose table or codebooks")
         self._dense: Pruned = Pep() if of == "table" else Cerp()
-        self.is_ordered = self._dense.is_ordered
+        self.is_ordered, self.learns_rows = self._dense.is_ordered, self._dense.learns_rows
+
+    def codes(self, context: Context) -> Codes | None:
+        """Those of the codebooks, if it prunes codebooks."""
+        return self._dense.codes(context)
 
     def fresh(self, context: Context) -> PrunableEmbedding:
-        """The full table, or both codebooks."""
+        """The full table, or the codebooks."""
         return self._dense.fresh(context)
 
     def pruning(self, context: Context) -> PruneConfig:

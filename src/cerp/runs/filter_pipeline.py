@@ -6,12 +6,13 @@ There is no training: what the search found is the model.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from cerp.artifact import Encoding, encode
 from cerp.budget import parse_size
 from cerp.config import Config
 from cerp.data.splits import Splits
-from cerp.errors import ConfigError
+from cerp.errors import BudgetError, ConfigError
 from cerp.export.size_limit import SizeLimit
 from cerp.export.to_arrays import ship_filter
 from cerp.graph.filter import Exponents
@@ -19,8 +20,9 @@ from cerp.graph.scorers import scorer_with
 from cerp.graph.term import FilterTerm
 from cerp.methods.filter import term_of
 from cerp.runs.facts import ModelFacts
+from cerp.runs.figures import with_file
 from cerp.runs.fitted_model import FittedModel
-from cerp.runs.pipeline import Pipeline, with_file
+from cerp.runs.pipeline import Pipeline
 from cerp.runs.products import Searched
 from cerp.sizing.precision_plan import NONE, Candidate
 
@@ -37,7 +39,7 @@ def filter_candidate(splits: Splits, config: Config) -> Candidate:
     if limit is not None:
         graph = ship_filter(FilterTerm(Exponents(0, 0, 0)), splits, {})
         if (size := len(encode(graph, candidate.encoding))) > limit:
-            raise ConfigError(
+            raise BudgetError(
                 f"a file of {limit:,} bytes is too small for the filter here: its graph and ids "
                 f"take {size:,}"
             )
@@ -51,7 +53,7 @@ class FilterPipeline(Pipeline):
         (candidate,) = self.plan.candidates[budget]
         found = searched.found[candidate.limit]
         splits, term = self.final_context.splits, term_of(found)
-        judged = self._judged(budget, scorer_with(term, splits.train), None)
+        judged = self._judged(budget, partial(scorer_with, term, splits.train), None)
         metric = self.config.selection_metric
         search = dict(found.facts)
         seconds = search.pop("seconds") + judged.seconds

@@ -47,7 +47,7 @@ def fit(
     verbose: bool = True,
     **settings: Any,
 ) -> FittedModel:
-    """Order ids, prune, retrain, select on validation, and read the test part once.
+    """Choose codebook rows, prune, retrain, select on validation, and read the test part once.
 
     Parameters
     ----------

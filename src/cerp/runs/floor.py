@@ -8,8 +8,7 @@ from typing import Any
 
 from cerp.data.splits import PARTS, Part
 from cerp.evaluation.baselines import Popularity
-from cerp.evaluation.evaluate import DEFAULT_KS, evaluate
-from cerp.evaluation.metrics import cutoff_of
+from cerp.evaluation.evaluate import cutoffs_with, evaluate
 from cerp.runs.fitted_model import FittedModel
 from cerp.runs.folder import RunFolder
 from cerp.runs.products import Judged
@@ -29,7 +28,7 @@ def popularity_floor(
         return judged.metrics
     started = time.monotonic()
     model = models[0]
-    ks = sorted({*DEFAULT_KS, cutoff_of(model.config.selection_metric)})
+    ks = cutoffs_with(model.config.selection_metric)
     scorer = Popularity(model.splits.train)
     parts: list[Part] = [part for part in PARTS if part in model.metrics]
     metrics: dict[str, dict[str, Any]] = {

@@ -174,6 +174,7 @@ class RunFolder:
             "best_epoch": trained.best_epoch,
             "best_valid": trained.best_valid,
             "seconds": trained.seconds,
+            "counts": trained.counts,
             "mixture": trained.mixture,
         }
         write_checkpoint(self.path / f"trained-{budget}.safetensors", trained.weights, facts)

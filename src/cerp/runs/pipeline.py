@@ -1,7 +1,7 @@
 """The stages of a run, each of which takes a product and leaves the next.
 
-order ids -> plan -> search once for all budgets -> train what each may keep ->
-select on validation -> judge, the test part once -> ship.
+plan -> learn codes, where rows are learned -> search once for all budgets -> train what each
+may keep -> select on validation -> judge, the test part once -> ship.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from cerp.config import Config, RunOptions
 from cerp.data.ids import Float32Array
 from cerp.data.splits import Part, Splits
 from cerp.errors import ConfigError
-from cerp.evaluation.evaluate import DEFAULT_KS, Scorer, evaluate
+from cerp.evaluation.evaluate import Scorer, cutoffs_with, evaluate
 from cerp.evaluation.id_leak import id_leak
-from cerp.evaluation.metrics import Metrics, cutoff_of
+from cerp.evaluation.metrics import Metrics
 from cerp.export.size_limit import SizeLimit, within
 from cerp.export.to_arrays import as_shipped, ship
 from cerp.graph.scorers import scorer_with
@@ -31,7 +31,7 @@ from cerp.graph.search import FoundExponents, search_exponents
 from cerp.graph.term import FilterTerm
 from cerp.methods.base import Context, Method
 from cerp.models.recommender import Recommender
-from cerp.runs.facts import ModelFacts
+from cerp.runs.figures import counts_of, facts_of, with_file
 from cerp.runs.fitted_model import FittedModel
 from cerp.runs.folder import RunFolder
 from cerp.runs.mixing import mixture_facts, term_of_mixture
@@ -164,16 +164,18 @@ class Pipeline:
         recommender = _recommender(self.method, context, trained.candidate.limit, found)
         recommender.load_state_dict(trained.weights)
         recommender.eval()
-        term, scorer = term_of_mixture(trained.mixture), recommender.scorer()
-        if term is not None:
-            judged = self._judged(budget, scorer_with(term, context.splits.train, scorer), None)
-        else:
-            judged = self._judged(budget, scorer, valid)
+        term = term_of_mixture(trained.mixture)
+
+        def scorer() -> Scorer:
+            vectors = recommender.scorer()
+            return vectors if term is None else scorer_with(term, context.splits.train, vectors)
+
+        judged = self._judged(budget, scorer, valid if term is None else None)
         model = FittedModel(
             recommender,
             context.splits,
             self.config,
-            _facts(budget, trained, judged, found, recommender, self.config.selection_metric),
+            facts_of(budget, trained, judged, found, self.config.selection_metric),
             trained.candidate.encoding,
             trained.candidate.size,
             judged.per_user,
@@ -203,6 +205,7 @@ class Pipeline:
             best.result.best_epoch,
             best.result.best_score,
             round(time.monotonic() - started, 2),
+            counts_of(recommender.embedding),
             mixture,
         )
         if self.folder:
@@ -310,16 +313,21 @@ class Pipeline:
     # Judge
 
     def _metrics(self, scorer: Scorer, splits: Splits, part: Part) -> Metrics:
-        ks = sorted({*DEFAULT_KS, cutoff_of(self.config.selection_metric)})
+        ks = cutoffs_with(self.config.selection_metric)
         memory = score_memory(self.context.device)
         return evaluate(scorer, splits, on=part, ks=ks, memory=memory)
 
-    def _judged(self, budget: str, scorer: Scorer, valid: Metrics | None) -> Judged:
-        """The figures of a model; validation does not count for one that learned it."""
+    def _judged(
+        self, budget: str, make_scorer: Callable[[], Scorer], valid: Metrics | None
+    ) -> Judged:
+        """The figures of a model; validation does not count for one that learned it.
+
+        The scorer is made only where there is something to judge: LightGCN's takes a while.
+        """
         if self.folder and (judged := self.folder.judged(budget)):
             return judged
         started = time.monotonic()
-        splits = self.final_context.splits
+        scorer, splits = make_scorer(), self.final_context.splits
         per_user: dict[str, Metrics] = {}
         if not self.config.refit:
             per_user["valid"] = valid or self._metrics(scorer, splits, "valid")
@@ -361,49 +369,6 @@ class _Tried:
 
 def _recommender(method: Method, context: Context, limit: int, found: Found) -> Recommender:
     return context.recommender(method.embedding(context, limit, found))
-
-
-def _facts(
-    budget: str,
-    trained: Trained,
-    judged: Judged,
-    found: Found,
-    recommender: Recommender,
-    selection_metric: str,
-) -> ModelFacts:
-    embedding = recommender.embedding
-    cost = embedding.cost()
-    search = dict(found.facts)
-    seconds = search.pop("seconds") + trained.seconds + judged.seconds
-    if trained.mixture is not None:
-        search["mixture"] = trained.mixture
-    shape = {"buckets": None, "empty_entities": None, "empty_rows": None, **embedding.facts()}
-    return ModelFacts(
-        budget=budget,
-        limit=trained.candidate.limit,
-        nnz=embedding.nnz,
-        paper_count=cost.paper_count,
-        stored_count=cost.stored_count,
-        **shape,
-        best_epoch=trained.best_epoch,
-        best_valid=trained.best_valid,
-        selection_metric=selection_metric,
-        seconds=round(seconds, 2),
-        search=search or None,
-        values=trained.candidate.encoding.values,
-        metrics=judged.metrics,
-    )
-
-
-def with_file(facts: ModelFacts, shipped: Shipped) -> ModelFacts:
-    """The facts of a model with those of its file."""
-    return replace(
-        facts,
-        code_bytes=shipped.code_bytes,
-        embedding_bytes=shipped.embedding_bytes,
-        file_bytes=shipped.file_bytes,
-        why_no_file=shipped.why_no_file,
-    )
 
 
 def _stage(budget: str, candidate: Candidate) -> str:

@@ -32,7 +32,12 @@ def make_plan(splits: Splits, config: Config, options: RunOptions) -> Plan:
             "the validation part is empty, so that no epoch can be selected; split with a "
             "larger share for validation, or keep users with more interactions (k_core=3)"
         )
-    if config.teacher is not None and (config.assignment, config.method) != ("learned", "cerp"):
+    if config.assignment == "learned" and not method.learns_rows:
+        raise ConfigError(
+            f"the method {config.method!r} has no codebooks whose rows could be learned; leave out "
+            "assignment=learned, or choose method=cerp"
+        )
+    if config.teacher is not None and config.assignment != "learned":
         raise ConfigError(
             f"the teacher {config.teacher!r} has codes to be learned from it; train cerp with "
             "assignment=learned"

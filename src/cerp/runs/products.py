@@ -74,7 +74,9 @@ class Trained:
     best_valid: float
     """The selection metric in that epoch."""
     seconds: float
-    """Training of all candidates, and the search before it."""
+    """Training of all candidates."""
+    counts: dict[str, Any]
+    """What the embedding stores, by the names of `cerp.runs.facts.ModelFacts`."""
     mixture: dict[str, Any] | None = None
     """What validation says of the graph filter beside the vectors, where that was asked for."""
 

@@ -17,7 +17,7 @@ TEACHER_WEIGHT = 10.0
 """λ of the teacher's preferences beside the loss."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class TaughtObjective(Objective):
     """``L = (loss + γ·penalty + λ·CE) / B`` with the teacher's preferences of pairs.
 
@@ -25,9 +25,9 @@ class TaughtObjective(Objective):
     student's difference of the positive and a negative, and ``p = σ(Δt)`` of the teacher's.
     """
 
-    teacher: Tensor | None = None
+    teacher: Tensor
     """(N, d): the teacher's final vectors, users first; their dot products are its scores."""
-    num_users: int = 0
+    num_users: int
     weight: float = TEACHER_WEIGHT
 
     def __call__(self, model: Recommender, batch: Batch, global_size: int) -> Tensor:
@@ -38,7 +38,6 @@ class TaughtObjective(Objective):
 
     @torch.no_grad()
     def _teacher_scores(self, batch: Batch) -> Tensor:
-        assert self.teacher is not None
         items = torch.cat([batch.positives[:, None], batch.negatives], dim=1)
         vectors = F.embedding(items + self.num_users, self.teacher)
         return torch.einsum("bd,bmd->bm", F.embedding(batch.users, self.teacher), vectors)

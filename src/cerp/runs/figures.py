@@ -1,0 +1,58 @@
+"""The figures of a model, put together from the products of its run; nothing is counted again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from cerp.models.embeddings.base import Embedding
+from cerp.runs.facts import ModelFacts
+from cerp.runs.products import Judged, Shipped, Trained
+from cerp.training.search_result import Found
+
+
+def counts_of(embedding: Embedding) -> dict[str, Any]:
+    """What an embedding stores, by the names of `ModelFacts`."""
+    cost = embedding.cost()
+    return {
+        "nnz": embedding.nnz,
+        "paper_count": cost.paper_count,
+        "stored_count": cost.stored_count,
+        "buckets": None,
+        "empty_entities": None,
+        "empty_rows": None,
+        **embedding.facts(),
+    }
+
+
+def facts_of(
+    budget: str, trained: Trained, judged: Judged, found: Found, selection_metric: str
+) -> ModelFacts:
+    """All figures of a trained model but those of its file."""
+    search = dict(found.facts)
+    seconds = search.pop("seconds") + trained.seconds + judged.seconds
+    if trained.mixture is not None:
+        search["mixture"] = trained.mixture
+    return ModelFacts(
+        budget=budget,
+        limit=trained.candidate.limit,
+        **trained.counts,
+        best_epoch=trained.best_epoch,
+        best_valid=trained.best_valid,
+        selection_metric=selection_metric,
+        seconds=round(seconds, 2),
+        search=search or None,
+        values=trained.candidate.encoding.values,
+        metrics=judged.metrics,
+    )
+
+
+def with_file(facts: ModelFacts, shipped: Shipped) -> ModelFacts:
+    """The figures of a model with those of its file."""
+    return replace(
+        facts,
+        code_bytes=shipped.code_bytes,
+        embedding_bytes=shipped.embedding_bytes,
+        file_bytes=shipped.file_bytes,
+        why_no_file=shipped.why_no_file,
+    )

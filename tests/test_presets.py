@@ -1,0 +1,50 @@
+"""Which assignment the default preset has, and what settings put in its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from cerp.choices import Assignment
+from cerp.config import Config
+from cerp.presets import preset, wanted_assignment
+
+
+@pytest.mark.parametrize(
+    ("backbone", "assignment"), [("lightgcn", "learned"), ("mf", "learned"), ("mlp", "hash")]
+)
+def test_rows_are_learned_where_that_was_better(backbone: str, assignment: Assignment):
+    assert preset("default", backbone).assignment == assignment
+
+
+@pytest.mark.parametrize("backbone", ["lightgcn", "mf"])
+def test_a_hash_has_the_settings_it_always_had(backbone: str):
+    assert preset("default", backbone, assignment="hash") == Config(backbone=backbone)
+
+
+@pytest.mark.parametrize("method", ["ud", "qr", "pep", "full"])
+def test_other_methods_learn_no_rows(method: str):
+    assert preset("default", "lightgcn", method).assignment == "hash"
+
+
+def test_the_paper_hashes():
+    found = preset("paper", "lightgcn", assignment="learned")
+    assert (found.assignment, found.hashing, found.ordering) == ("hash", "paper", "native")
+
+
+def test_a_student_learns_its_rows_from_its_teacher():
+    found = preset("default", "mf", "cerp", "lightgcn")
+    assert (found.teacher, found.assignment) == ("lightgcn", "learned")
+
+
+@pytest.mark.parametrize(
+    ("settings", "wanted"),
+    [
+        ({}, None),
+        ({"assignment": "learned"}, "learned"),
+        ({"ordering": "shuffled"}, "hash"),
+        ({"hashing": "paper"}, "hash"),
+        ({"ordering": "shuffled", "assignment": "learned"}, "learned"),
+    ],
+)
+def test_an_order_of_ids_is_for_a_hash(settings: dict[str, str], wanted: str | None):
+    assert wanted_assignment(settings) == wanted
