@@ -46,7 +46,8 @@ class _Lines:
     def advance(self, amount: float = 1, note: str = "") -> None:
         self.done += amount
         now = time.monotonic()
-        finished = self.total is not None and self.done >= self.total
+        # Parts of a whole need not add up to it in floats.
+        finished = self.total is not None and self.done >= self.total * (1 - 1e-9)
         if finished or now - self.last >= LINE_EVERY_SECONDS:
             self.last = now
             share = f"{self.done / self.total:4.0%}" if self.total else f"{self.done:,.0f}"
