@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 # The first call of some torch kernels takes longer than any deadline that would mean something.
-# The same commit gives the same answer: new examples are sought with `--hypothesis-profile=explore`.
+# A commit gives the same answer every time; `--hypothesis-profile=explore` seeks new examples.
 hypothesis.settings.register_profile("explore", deadline=None)
 hypothesis.settings.register_profile("cerp", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("cerp")
