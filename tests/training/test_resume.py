@@ -93,7 +93,12 @@ def test_learned_codes_are_kept_over_kills_and_end_with_the_same_bits(tmp_path: 
 def test_asked_to_stop_it_saves_and_goes_on_to_the_same_bits(
     undisturbed: Path, tmp_path: Path, number: signal.Signals
 ):
-    process = subprocess.Popen([sys.executable, SCRIPT, tmp_path], stderr=subprocess.DEVNULL)
+    # A shell in the background, or nohup, has signals ignored, which a child would take over.
+    process = subprocess.Popen(
+        [sys.executable, SCRIPT, tmp_path],
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
+    )
     while not (tmp_path / "checkpoint.safetensors").exists():
         time.sleep(0.005)
     process.send_signal(number)
