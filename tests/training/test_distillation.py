@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,21 @@ def test_the_teacher_of_a_run_is_a_run_of_its_own(student: Path):
     [model] = load_run(student, splits())
     assert model.config.assignment == "learned"
     assert model.recommend(0) == cerp.load(student / "model-60%.cerp").recommend(0)
+
+
+def test_a_run_knows_what_its_teacher_had(student: Path):
+    [teacher] = load_run(student / "teacher", splits())
+    [model] = load_run(student, splits())
+    assert model.facts.search is not None
+    told = model.facts.search["teacher"]
+    assert told == {"name": "lightgcn", "valid_ndcg@10": teacher.metrics["valid"]["ndcg@10"]}
+
+
+def test_a_report_says_what_the_teacher_had(student: Path):
+    page = student / "report.html"
+    cerp.report([student], page)
+    told = re.sub(r"<[^>]*>", "", page.read_text())
+    assert "learned from a teacher, lightgcn: on validation the teacher has NDCG@10 0." in told
 
 
 def test_a_finished_run_or_a_file_of_vectors_can_teach(student: Path, tmp_path: Path):

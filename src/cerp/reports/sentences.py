@@ -42,6 +42,7 @@ def what_is_shown(found: Findings) -> str:
             f"The most popular items for everybody, the floor, have {metric_name(main)} "
             f"{metric(found.popularity.mean[main])}."
         )
+    sentences += [told for model in found.models if (told := _of_teacher(model)) is not None]
     return " ".join(sentences)
 
 
@@ -113,6 +114,19 @@ def _against_full(found: Findings, best: Model, full: Model) -> str:
     if full.is_rising:
         sentence += ", but it was still improving when training ended"
     return sentence + "."
+
+
+def _of_teacher(model: Model) -> str | None:
+    """What the teacher of a model had, beside what the model made of it."""
+    teacher = (model.facts.search or {}).get("teacher")
+    if teacher is None:
+        return None
+    name = model.facts.selection_metric
+    theirs, mine = metric(teacher[f"valid_{name}"]), metric(model.validation)
+    return (
+        f"{model.label} learned from a teacher, {teacher['name']}: on validation the teacher has "
+        f"{metric_name(name)} {theirs}, the model {mine}."
+    )
 
 
 def _with_backbone(model: Model) -> str:

@@ -26,13 +26,20 @@ def counts_of(embedding: Embedding) -> dict[str, Any]:
 
 
 def facts_of(
-    budget: str, trained: Trained, judged: Judged, found: Found, selection_metric: str
+    budget: str,
+    trained: Trained,
+    judged: Judged,
+    found: Found,
+    selection_metric: str,
+    teacher: dict[str, Any] | None = None,
 ) -> ModelFacts:
     """All figures of a trained model but those of its file."""
     search = dict(found.facts)
     seconds = search.pop("seconds") + trained.seconds + judged.seconds
     if trained.mixture is not None:
         search["mixture"] = trained.mixture
+    if teacher is not None:
+        search["teacher"] = teacher
     return ModelFacts(
         budget=budget,
         limit=trained.candidate.limit,

@@ -135,7 +135,8 @@ class RunFolder:
         tensors = {
             name: torch.from_numpy(array) for name, array in arrays.items() if array is not None
         }
-        write_checkpoint(self.path / CODED, tensors, {"seconds": coded.seconds})
+        facts = {"seconds": coded.seconds, "teacher_score": coded.teacher_score}
+        write_checkpoint(self.path / CODED, tensors, facts)
 
     # Searched
 

@@ -30,7 +30,9 @@ from cerp.graph.scorers import scorer_with
 from cerp.graph.search import FoundExponents, search_exponents
 from cerp.graph.term import FilterTerm
 from cerp.methods.base import Context, Method
+from cerp.models.backbones.base import DotScorer
 from cerp.models.recommender import Recommender
+from cerp.runs.facts import ModelFacts
 from cerp.runs.figures import counts_of, facts_of, with_file
 from cerp.runs.fitted_model import FittedModel
 from cerp.runs.folder import RunFolder
@@ -130,11 +132,21 @@ class Pipeline:
         if learned is None:
             return Coded(None, 0.0)
         seconds = round(time.monotonic() - started, 2)
-        rows = None if teacher is None else learned.books
-        coded = Coded(learned.codes, seconds, rows, teacher)
+        if teacher is None:
+            coded = Coded(learned.codes, seconds)
+        else:
+            score = self._teacher_score(teacher)
+            coded = Coded(learned.codes, seconds, learned.books, teacher, score)
         if self.folder:
             self.folder.write_coded(coded)
         return coded
+
+    def _teacher_score(self, teacher: Float32Array) -> float:
+        """The selection metric of a teacher on validation: its vectors are all that counts."""
+        vectors = torch.from_numpy(teacher).to(self.options.device)
+        users, items = vectors[: self.splits.num_users], vectors[self.splits.num_users :]
+        scorer = DotScorer(users.__getitem__, items)
+        return self._metrics(scorer, self.splits, "valid").mean[self.config.selection_metric]
 
     # Search
 
@@ -175,13 +187,18 @@ class Pipeline:
             recommender,
             context.splits,
             self.config,
-            facts_of(budget, trained, judged, found, self.config.selection_metric),
+            self._facts(budget, trained, judged, found),
             trained.candidate.encoding,
             trained.candidate.size,
             judged.per_user,
             term,
         )
         return replace(model, facts=with_file(model.facts, self._shipped(budget, model)))
+
+    def _facts(self, budget: str, trained: Trained, judged: Judged, found: Found) -> ModelFacts:
+        metric, told = self.config.selection_metric, self._coded.teacher_score
+        teacher = None if told is None else {"name": self.config.teacher, f"valid_{metric}": told}
+        return facts_of(budget, trained, judged, found, metric, teacher)
 
     def _trained(self, budget: str, searched: Searched) -> tuple[Trained, Metrics | None]:
         """The weights of a budget's model; how it did on validation, where that was looked at."""
@@ -314,7 +331,7 @@ class Pipeline:
 
     def _metrics(self, scorer: Scorer, splits: Splits, part: Part) -> Metrics:
         ks = cutoffs_with(self.config.selection_metric)
-        memory = score_memory(self.context.device)
+        memory = score_memory(torch.device(self.options.device))
         return evaluate(scorer, splits, on=part, ks=ks, memory=memory)
 
     def _judged(

@@ -53,6 +53,8 @@ class Coded:
     """(m, K, d): what the rows of a student start from."""
     teacher: Float32Array | None = None
     """(N, d): the final vectors of its teacher."""
+    teacher_score: float | None = None
+    """The selection metric of the teacher's vectors on validation."""
 
 
 @dataclass(frozen=True, eq=False)
