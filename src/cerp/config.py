@@ -210,6 +210,9 @@ class Config:
     """What training minimises, by its name in `cerp.training.losses`."""
     selection_metric: str = "ndcg@10"
     """What is judged on validation to choose epochs and precisions, such as ``recall@20``."""
+    judge_users: int | None = limited(None, above=0)
+    """Judge a fixed sample of so many users; None: by `cerp.evaluation.evaluate.users_to_judge`,
+    everybody unless they are very many."""
     prune: PruneConfig = field(default_factory=PruneConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     seed: int = 0

@@ -37,6 +37,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "mix": ("mix",),
     "loss": ("loss",),
     "selection_metric": ("selection_metric",),
+    "judge_users": ("judge_users", "train.validation_users"),
     "epochs": ("train.epochs",),
     "learning_rate": ("train.learning_rate",),
     "batch_size": ("prune.batch_size", "train.batch_size"),

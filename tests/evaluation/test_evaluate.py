@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
+from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError, DataError, ScoreError
 from cerp.evaluation import significance
 from cerp.evaluation.baselines import Popularity
-from cerp.evaluation.evaluate import evaluate, sample_users
+from cerp.evaluation.evaluate import evaluate, sample_users, users_to_judge
 from cerp.evaluation.metrics import Metrics
 from cerp.evaluation.significance import paired_bootstrap
 
@@ -261,6 +262,32 @@ def test_a_sample_of_users_has_truth_and_follows_the_seed() -> None:
 
 def test_a_sample_beyond_the_users_is_all_of_them() -> None:
     assert sample_users(labelled([[1, 3], [1, 0], [1, 3]]), "test", 9, seed=0).tolist() == [0, 2]
+
+
+def test_where_users_times_items_are_too_many_the_same_sample_is_judged_everywhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    splits = synthetic(60, 40, 1200).split(seed=0)
+    monkeypatch.setattr("cerp.evaluation.evaluate.LEAST_SAMPLE", 10)
+    monkeypatch.setattr("cerp.evaluation.evaluate.MOST_SCORES", 40 * 25)
+    metrics = evaluate(Popularity(splits.train), splits)
+    assert metrics.users.tolist() == sample_users(splits, "test", 25, seed=0).tolist()
+    assert metrics.users_with_truth == len(np.unique(splits.test.user))
+    assert metrics.is_sample
+    assert len(users_to_judge(splits, "test", 7)) == 7
+
+
+def test_the_interval_of_a_sample_worked_out_on_paper() -> None:
+    per_user = {"ndcg@10": np.array([0.0, 0.5, 1.0, 0.5])}
+    users = np.arange(4, dtype=np.int32)
+    # The variance of 0, .5, 1, .5 is .5/3; a quarter of 16 users was judged.
+    expected = 1.96 * math.sqrt(0.5 / 3 / 4 * (1 - 4 / 16))
+    sample = Metrics("test", users, per_user, {}, {}, {}, users_with_truth=16)
+    assert sample.half_width("ndcg@10") == pytest.approx(expected)
+    assert sample.summary()["half_width"]["ndcg@10"] == sample.half_width("ndcg@10")
+    everybody = Metrics("test", users, per_user, {}, {}, {}, users_with_truth=4)
+    assert everybody.half_width("ndcg@10") == 0
+    assert "half_width" not in everybody.summary()
 
 
 def of_values(values: npt.ArrayLike) -> Metrics:

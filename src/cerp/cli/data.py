@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cerp.cli.options import AsJson, reads_data
+from cerp.cli.options import AsJson, JudgeUsers, reads_data
 from cerp.cli.output import print_json, print_note, print_table
 from cerp.data import datasets
 from cerp.data.splits import PARTS, Splits
@@ -29,6 +29,7 @@ def info(
     leak_check: Annotated[
         bool, typer.Option(help="Measure whether the numbering of ids gives test data away.")
     ] = True,
+    judge_users: JudgeUsers = None,
     as_json: AsJson = False,
 ) -> None:
     """Sizes, fingerprints, and whether the numbering of ids gives test interactions away.
@@ -43,13 +44,15 @@ def info(
       cerp data info ratings.csv --min-rating 4 --k-core 5
       cerp data info log.tsv --user visitor --item product --protocol time --json
     """
-    leak = id_leak(splits, seed=seed) if leak_check and len(splits.test) else None
+    if not as_json:
+        _print_sizes(splits)  # before what takes longer
+    leak = None
+    if leak_check and len(splits.test):
+        leak = id_leak(splits, seed=seed, judge_users=judge_users)
     if as_json:
         found = {"id_leak": leak.summary()} if leak else {}
         print_json({**splits.meta(), "fingerprint": splits.fingerprint, **found})
-        return
-    _print_sizes(splits)
-    if leak:
+    elif leak:
         _print_leak(leak)
     elif leak_check:
         print_note("note", "the test part is empty: nothing that ids could give away")
@@ -127,6 +130,8 @@ def _print_sizes(splits: Splits) -> None:
 
 def _print_leak(leak: LeakReport) -> None:
     typer.echo(f"\nNDCG@10 on {leak.on} of ranking by nearby ids alone, no training:")
+    if leak.users < leak.users_with_truth:
+        typer.echo(f"(a sample of {leak.users:,} of {leak.users_with_truth:,} users)")
     sides = (("item window", leak.item_window), ("user window", leak.user_window))
     print_table(
         (f"±{leak.window} ids", "native", "shuffled"),

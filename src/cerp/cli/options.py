@@ -21,6 +21,13 @@ from cerp.errors import MissingExtra
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
 SplitSeed = Annotated[int, typer.Option(help="Seed of the split, and of nothing else.")]
+JudgeUsers = Annotated[
+    int | None,
+    typer.Option(
+        help="Judge the same sample of so many users everywhere.  [default: all, or a sample where "
+        "users times items are more than 20 billion]"
+    ),
+]
 Device = Annotated[str, typer.Option(help="cpu, cuda, one of several such as cuda:1, or auto.")]
 
 

@@ -14,6 +14,7 @@ from cerp.cli.conventions import Conventions, print_conventions
 from cerp.cli.options import (
     AsJson,
     Device,
+    JudgeUsers,
     chosen_device,
     needs_torch,
     question_small_counts,
@@ -121,6 +122,7 @@ def train(
         str | None,
         typer.Option(help="What validation selects by, such as recall@20.  [default: ndcg@10]"),
     ] = None,
+    judge_users: JudgeUsers = None,
     refit: Annotated[
         Refit | None,
         typer.Option(help="Train the selected model once more on more data, for shipping."),
@@ -188,6 +190,7 @@ def train(
             "mix": mix,
             "loss": loss,
             "selection_metric": selection_metric,
+            "judge_users": judge_users,
             "epochs": epochs,
             "learning_rate": learning_rate,
             "batch_size": batch_size,
@@ -215,6 +218,8 @@ def train(
     for one in facts:
         if (mixture := (one.search or {}).get("mixture")) is not None:
             print_note("mixture", _told(mixture, one))
+    if sample := _told_sample(facts[-1]):
+        print_note("sample", sample)
     for text in warnings:
         print_note("warning", text)
     if as_json:
@@ -240,6 +245,18 @@ def _told(mixture: dict[str, Any], facts: ModelFacts) -> str:
     if not mixture["is_shipped"] and figures["filter"] > figures["vectors"]:
         shipped += "; the filter alone is better: --method filter"
     return f"{facts.budget}: {facts.selection_metric} on validation: {told}; shipped: {shipped}"
+
+
+def _told_sample(facts: ModelFacts) -> str | None:
+    """Of whom the last part was judged, and how far its mean may be off; None: of everybody."""
+    part, figures = list(facts.metrics.items())[-1]
+    if "half_width" not in figures:
+        return None
+    name = facts.selection_metric
+    return (
+        f"judged on {figures['users']:,} of {figures['users_with_truth']:,} users: {name} on "
+        f"{part} {figures[name]:.4f} ± {figures['half_width'][name]:.4f} (95%)"
+    )
 
 
 def _print_models(

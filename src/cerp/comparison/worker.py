@@ -33,7 +33,7 @@ from cerp.config import Config, RunOptions
 from cerp.data.splits import Part, Splits
 from cerp.errors import BudgetError, CerpError
 from cerp.evaluation.baselines import Popularity
-from cerp.evaluation.evaluate import evaluate
+from cerp.evaluation.evaluate import evaluate, users_to_judge
 from cerp.evaluation.metrics import Metrics
 from cerp.runs.fit import fit_all
 from cerp.runs.fitted_model import FittedModel
@@ -155,8 +155,11 @@ def _run(
 
 def _judged(model: FittedModel) -> Metrics:
     """Per-user values on test; a model that was read from a finished run is judged again."""
+    if (judged := model.judged.get("test")) is not None:
+        return judged
     memory = score_memory(model.device)
-    return model.judged.get("test") or evaluate(model.scorer(), model.splits, memory=memory)
+    users = users_to_judge(model.splits, "test", model.config.judge_users)
+    return evaluate(model.scorer(), model.splits, users=users, memory=memory)
 
 
 def _trained(

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 DEFAULT_KS = (5, 10, 20, 50)
 DEFAULT_MEMORY = 64 * 2**20
 """Bytes of one chunk of float32 scores."""
+MOST_SCORES = 2 * 10**10
+"""Up to so many scores, users times items, everybody is judged: some minutes on a few cores."""
+LEAST_SAMPLE = 1_000
+"""Users who are judged however many items there are."""
 
 
 class Scorer(Protocol):
@@ -71,7 +75,8 @@ def evaluate(
     ks
         The cut-offs of all metrics.
     users
-        Codes of the users to judge (see `sample_users`); None: all that have truth.
+        Codes of the users to judge (see `sample_users`); None: those of `users_to_judge`, all that
+        have truth unless they are very many.
     groups
         The group of each item, from 0; recall is then also measured for each group alone (see
         `cerp.evaluation.popularity.popularity_groups`).
@@ -95,7 +100,7 @@ def evaluate(
             f"there are {splits.num_items:,} items and groups of {len(groups):,}; "
             "give the group of every item"
         )
-    judged = _judged(truth, users, on)
+    judged = users_to_judge(splits, on) if users is None else _judged(truth, users, on)
     tally = _Tally(splits, truth, sorted(set(ks)), groups)
     rows = max(1, memory // (4 * splits.num_items))
     for start in range(0, len(judged), rows):
@@ -121,6 +126,17 @@ def sample_users(splits: Splits, on: Part, count: int, seed: int) -> Int32Array:
     candidates = np.unique(splits.part(on).user)
     drawn = np.random.default_rng(seed).permutation(candidates)[:count]
     return np.sort(drawn)
+
+
+def users_to_judge(splits: Splits, on: Part, count: int | None = None) -> Int32Array:
+    """Who is judged on a part, ascending: everybody with truth there, or a sample of them.
+
+    The sample has ``count`` users, or without one ``max(1000, 2·10^10 / number of items)``: it is
+    the same for every model, so that models are compared on the same users.
+    """
+    if count is None:
+        count = max(LEAST_SAMPLE, MOST_SCORES // splits.num_items)
+    return _judged(splits.part(on), sample_users(splits, on, count, seed=0), on)
 
 
 def entries_of(data: Interactions, users: Int32Array) -> tuple[Int64Array, Int32Array]:
@@ -193,6 +209,7 @@ class _Tally:
         return Metrics(
             on=on,
             users=users,
+            users_with_truth=int(np.count_nonzero(self.sizes["all"])),
             per_user=self._joined("all"),
             coverage={f"coverage@{k}": float(c) for k, c in zip(self.ks, coverage, strict=True)},
             head=self._means("head"),
@@ -247,15 +264,13 @@ def _mean_share(hits: Int64Array, sizes: Int64Array) -> float | None:
     return float((hits[has_truth] / sizes[has_truth]).mean()) if has_truth.any() else None
 
 
-def _judged(truth: Interactions, users: Int32Array | None, on: Part) -> Int32Array:
+def _judged(truth: Interactions, users: Int32Array, on: Part) -> Int32Array:
     """The users asked for that have truth, ascending."""
-    judged = np.unique(truth.user)
-    if users is not None:
-        asked = np.asarray(users)
-        if asked.size and not (asked.min() >= 0 and asked.max() < truth.num_users):
-            raise ConfigError(f"user codes must be in 0..{truth.num_users - 1}")
-        judged = np.intersect1d(judged, asked).astype(np.int32)
+    asked = np.asarray(users)
+    if asked.size and not (asked.min() >= 0 and asked.max() < truth.num_users):
+        raise ConfigError(f"user codes must be in 0..{truth.num_users - 1}")
+    judged = np.intersect1d(truth.user, asked).astype(np.int32)
     if not judged.size:
-        which = "no user" if users is None else f"none of the {len(users)} users asked for"
+        which = f"none of the {len(users)} users asked for" if len(users) else "no user"
         raise DataError(f"{which} has interactions in the {on} part: there is nothing to judge on")
     return judged

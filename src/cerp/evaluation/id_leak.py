@@ -20,7 +20,7 @@ from cerp.data.interactions import Interactions
 from cerp.data.splits import Part, Splits
 from cerp.errors import ConfigError
 from cerp.evaluation.baselines import ItemWindow, UserWindow
-from cerp.evaluation.evaluate import evaluate
+from cerp.evaluation.evaluate import Scorer, evaluate, users_to_judge
 from cerp.evaluation.metrics import Metrics
 
 CLEARLY_HIGHER = 2.0
@@ -59,6 +59,10 @@ class LeakReport:
     window: int
     item_window: WindowScores
     user_window: WindowScores
+    users: int
+    """How many were judged under each numbering."""
+    users_with_truth: int
+    """How many could have been."""
 
     @property
     def warnings(self) -> list[str]:
@@ -90,12 +94,21 @@ class LeakReport:
         return {
             "on": self.on,
             "window": self.window,
+            "users": self.users,
+            "users_with_truth": self.users_with_truth,
             **{name: asdict(scores) | {"leaks": scores.leaks} for name, scores in sides.items()},
             "warnings": self.warnings,
         }
 
 
-def id_leak(splits: Splits, *, window: int = 7, seed: int = 0, on: Part = "test") -> LeakReport:
+def id_leak(
+    splits: Splits,
+    *,
+    window: int = 7,
+    seed: int = 0,
+    on: Part = "test",
+    judge_users: int | None = None,
+) -> LeakReport:
     """Measure what native codes tell about a part, against codes shuffled by the seed.
 
     Parameters
@@ -108,6 +121,8 @@ def id_leak(splits: Splits, *, window: int = 7, seed: int = 0, on: Part = "test"
         Of the shuffled codes.
     on
         The part that may be given away, ``"test"`` or ``"valid"``.
+    judge_users
+        Judge a sample of so many users; None: by `cerp.evaluation.evaluate.users_to_judge`.
 
     Returns
     -------
@@ -118,19 +133,27 @@ def id_leak(splits: Splits, *, window: int = 7, seed: int = 0, on: Part = "test"
     """
     if window < 1:
         raise ConfigError(f"the window must be at least 1 id wide, got {window}")
+
+    def judged(scorer: Scorer, data: Splits) -> Metrics:
+        users = users_to_judge(data, on, judge_users)
+        return evaluate(scorer, data, on=on, ks=(10,), users=users)
+
     rng = np.random.default_rng(seed)
     other_items = _renumbered(splits, items=rng.permutation(splits.num_items))
     other_users = _renumbered(splits, users=rng.permutation(splits.num_users))
+    by_item = judged(ItemWindow(splits.train, window), splits)
     return LeakReport(
         on=on,
         window=window,
+        users=len(by_item.users),
+        users_with_truth=by_item.users_with_truth,
         item_window=_compared(
-            evaluate(ItemWindow(splits.train, window), splits, on=on, ks=(10,)),
-            evaluate(ItemWindow(other_items.train, window), other_items, on=on, ks=(10,)),
+            by_item,
+            judged(ItemWindow(other_items.train, window), other_items),
         ),
         user_window=_compared(
-            evaluate(UserWindow(splits.train, window), splits, on=on, ks=(10,)),
-            evaluate(UserWindow(other_users.train, window), other_users, on=on, ks=(10,)),
+            judged(UserWindow(splits.train, window), splits),
+            judged(UserWindow(other_users.train, window), other_users),
         ),
     )
 

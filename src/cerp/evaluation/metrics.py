@@ -27,7 +27,8 @@ CONVENTIONS = """\
 Full ranking over all items, no sampled candidates. Items that the user has in training
 (at test time: in training or validation) are not recommended. Ids are the union over train,
 valid and test: an item unseen in training stays in the catalogue and in the truth. Users
-without truth are left out. Equal scores rank in native item order. Means are over users.
+without truth are left out; where users times items are more than 20 billion, a fixed sample
+of users is judged, and its size is said. Equal scores rank in native item order. Means are over users.
 Recall@k = hits / |truth|; precision@k = hits / k; hit rate@k = any hit; MRR@k = 1 / rank of
 the first hit, 0 beyond k; NDCG@k has binary gains and its ideal is cut at min(k, |truth|);
 MAP@k = sum of the precision at each hit / min(k, |truth|); coverage@k = share of the
@@ -169,6 +170,8 @@ class Metrics:
         Number of users, and means, where only truth among popular items counts.
     tail
         Number of users, and means, where only truth among the other items counts.
+    users_with_truth
+        How many users could have been judged; more than ``users`` where those are a sample.
     recall_by_group
         Where groups of items were asked for: mean recall where only truth of one group counts,
         a value for each group; None for a group that is in nobody's truth.
@@ -181,7 +184,25 @@ class Metrics:
     coverage: dict[str, float]
     head: dict[str, float]
     tail: dict[str, float]
+    users_with_truth: int = 0
     recall_by_group: dict[str, list[float | None]] = field(default_factory=dict)
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether only some of the users with truth were judged."""
+        return len(self.users) < self.users_with_truth
+
+    def half_width(self, metric: str) -> float:
+        """Of the 95% interval of a mean over a sample of users.
+
+        ``1.96 · s / √n · √(1 - n/N)`` with s the deviation of n users out of N; 0 where all were
+        judged.
+        """
+        values, count = self.per_user[metric], len(self.users)
+        if not self.is_sample or count < 2:
+            return 0.0
+        left_out = 1 - count / self.users_with_truth
+        return float(1.96 * values.std(ddof=1) * np.sqrt(left_out / count))
 
     @cached_property
     def mean(self) -> dict[str, float]:
@@ -195,10 +216,18 @@ class Metrics:
             raise ConfigError(f"unknown metric {metric!r}; these were computed: {known}")
 
     def summary(self) -> dict[str, Any]:
-        """Everything but the per-user values and the groups, flat and ready for JSON."""
+        """Everything but the per-user values and the groups, flat and ready for JSON.
+
+        Of a sample of users also how many there are, and the ``half_width`` of each metric.
+        """
+        of_sample = {
+            "users_with_truth": self.users_with_truth,
+            "half_width": {name: self.half_width(name) for name in self.per_user},
+        }
         return {
             "on": self.on,
             "users": len(self.users),
+            **(of_sample if self.is_sample else {}),
             **self.mean,
             **self.coverage,
             "head": self.head,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from cerp.artifact import VALUES_CODECS, Encoding, ValuesCodec, decode
 from cerp.data.ids import Id
 from cerp.errors import ConfigError
-from cerp.evaluation.evaluate import evaluate
+from cerp.evaluation.evaluate import evaluate, users_to_judge
 from cerp.evaluation.metrics import cutoff_of
 from cerp.export.size_limit import BITS, SizeLimit
 from cerp.export.to_arrays import Graph
@@ -95,6 +95,8 @@ def _written(
         metric = model.config.selection_metric
         scorer = model.scorer(decode(data))
         memory = score_memory(model.device)
-        metrics = evaluate(scorer, model.splits, on="valid", ks=(cutoff_of(metric),), memory=memory)
+        users = users_to_judge(model.splits, "valid", model.config.judge_users)
+        ks = (cutoff_of(metric),)
+        metrics = evaluate(scorer, model.splits, on="valid", ks=ks, users=users, memory=memory)
         valid = metrics.mean[metric]
     return Written(encoding.values, graph, data, valid)

@@ -8,7 +8,7 @@ from typing import Any
 
 from cerp.data.splits import PARTS, Part
 from cerp.evaluation.baselines import Popularity
-from cerp.evaluation.evaluate import cutoffs_with, evaluate
+from cerp.evaluation.evaluate import cutoffs_with, evaluate, users_to_judge
 from cerp.runs.fitted_model import FittedModel
 from cerp.runs.folder import RunFolder
 from cerp.runs.products import Judged
@@ -32,7 +32,14 @@ def popularity_floor(
     scorer = Popularity(model.splits.train)
     parts: list[Part] = [part for part in PARTS if part in model.metrics]
     metrics: dict[str, dict[str, Any]] = {
-        part: evaluate(scorer, model.splits, on=part, ks=ks).summary() for part in parts
+        part: evaluate(
+            scorer,
+            model.splits,
+            on=part,
+            ks=ks,
+            users=users_to_judge(model.splits, part, model.config.judge_users),
+        ).summary()
+        for part in parts
     }
     judged = Judged(metrics, round(time.monotonic() - started, 2))
     if folder:

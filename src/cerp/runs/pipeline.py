@@ -21,7 +21,7 @@ from cerp.config import Config, RunOptions
 from cerp.data.ids import Float32Array
 from cerp.data.splits import Part, Splits
 from cerp.errors import ConfigError
-from cerp.evaluation.evaluate import Scorer, cutoffs_with, evaluate
+from cerp.evaluation.evaluate import Scorer, cutoffs_with, evaluate, users_to_judge
 from cerp.evaluation.id_leak import id_leak
 from cerp.evaluation.metrics import Metrics
 from cerp.export.size_limit import SizeLimit, within
@@ -332,7 +332,8 @@ class Pipeline:
     def _metrics(self, scorer: Scorer, splits: Splits, part: Part) -> Metrics:
         ks = cutoffs_with(self.config.selection_metric)
         memory = score_memory(torch.device(self.options.device))
-        return evaluate(scorer, splits, on=part, ks=ks, memory=memory)
+        users = users_to_judge(splits, part, self.config.judge_users)
+        return evaluate(scorer, splits, on=part, ks=ks, users=users, memory=memory)
 
     def _judged(
         self, budget: str, make_scorer: Callable[[], Scorer], valid: Metrics | None
