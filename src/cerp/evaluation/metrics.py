@@ -28,7 +28,8 @@ Full ranking over all items, no sampled candidates. Items that the user has in t
 (at test time: in training or validation) are not recommended. Ids are the union over train,
 valid and test: an item unseen in training stays in the catalogue and in the truth. Users
 without truth are left out; where users times items are more than 20 billion, a fixed sample
-of users is judged, and its size is said. Equal scores rank in native item order. Means are over users.
+of users is judged, and its size is said. Equal scores rank in native item order. Means are
+over users.
 Recall@k = hits / |truth|; precision@k = hits / k; hit rate@k = any hit; MRR@k = 1 / rank of
 the first hit, 0 beyond k; NDCG@k has binary gains and its ideal is cut at min(k, |truth|);
 MAP@k = sum of the precision at each hit / min(k, |truth|); coverage@k = share of the
