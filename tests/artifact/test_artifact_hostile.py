@@ -9,13 +9,13 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 import safetensors
 from safetensors.numpy import load, save
 
+from campaigns.forging import CHECKSUM_MARK, Json, forged, joined, parts, with_right_checksum
 from cerp import artifact
 from cerp.artifact import ComposedEmbedding, Encoding, Index, ShippedModel, Table
 from cerp.artifact.container import unpack
@@ -31,9 +31,7 @@ from small_models import BACKBONES, coded_model, small_model
 
 DATA = GOLDEN.read_bytes()
 CODED = GOLDEN_CODED.read_bytes()
-MARK = rb"\"crc32\":\""
 ENOUGH_MEMORY = 40 * 2**20
-Json = dict[str, Any]
 
 
 @contextmanager
@@ -45,28 +43,6 @@ def little_memory() -> Iterator[None]:
         assert tracemalloc.get_traced_memory()[1] < ENOUGH_MEMORY
     finally:
         tracemalloc.stop()
-
-
-def with_right_checksum(data: bytes) -> bytes:
-    """The forger's way: a checksum that fits, as far as there is a place for one."""
-    mark = data.find(MARK)
-    begin = mark + len(MARK)
-    if mark < 0 or len(data) < begin + 8:
-        return data
-    zeroed = data[:begin] + b"0" * 8 + data[begin + 8 :]
-    return zeroed[:begin] + b"%08x" % zlib.crc32(zeroed) + zeroed[begin + 8 :]
-
-
-def parts(data: bytes = DATA) -> tuple[Json, bytes]:
-    """Header and payload."""
-    end = 8 + int.from_bytes(data[:8], "little")
-    return json.loads(data[8:end]), data[end:]
-
-
-def joined(header: Json, payload: bytes) -> bytes:
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    return with_right_checksum(len(text).to_bytes(8, "little") + text + payload)
 
 
 def with_header(change: Callable[[Json], object], data: bytes = DATA) -> bytes:
@@ -195,7 +171,7 @@ def test_a_header_length_beyond_reason_is_refused_unread():
 
 
 def test_nesting_without_end_is_malformed():
-    text = b'{"__metadata__":{"cerp":"' + MARK + b'00000000"},"a":' + b"[" * 100_000
+    text = b'{"__metadata__":{"cerp":"' + CHECKSUM_MARK + b'00000000"},"a":' + b"[" * 100_000
     with little_memory(), pytest.raises(MalformedFileError, match="not JSON"):
         artifact.decode(with_right_checksum(len(text).to_bytes(8, "little") + text))
 
@@ -373,62 +349,6 @@ def test_ids_that_add_up_to_more_than_64_bits_are_refused():
         artifact.decode(forged)
 
 
-NASTY: tuple[Any, ...] = (
-    0,
-    1,
-    -1,
-    2,
-    3,
-    7,
-    255,
-    256,
-    2**16,
-    2**20,
-    2**31 - 1,
-    2**31,
-    2**53,
-    2**63,
-    2**64,
-    10**30,
-)
-NASTY += (0.5, True, None, "", "int4", "gaps", "prefix", "dense", "lehmer", [], {}, [1, 2])
-NASTY += ("coded", "planes", "deflated")
-
-
-def mutated(value: Any, rng: random.Random) -> Any:
-    """A JSON value with one leaf, or one branch, replaced."""
-    if isinstance(value, dict) and value and rng.random() < 0.95:
-        key = rng.choice(sorted(value))
-        return value | {key: mutated(value[key], rng)}
-    if isinstance(value, list) and value and rng.random() < 0.9:
-        place = rng.randrange(len(value))
-        return [*value[:place], mutated(value[place], rng), *value[place + 1 :]]
-    if type(value) is int and rng.random() < 0.5:
-        return value + rng.choice((-2, -1, 1, 2, 8))
-    return rng.choice(NASTY)
-
-
-def fuzzed(data: bytes, rng: random.Random) -> bytes:
-    """A file with a few changes to header, metadata or payload, and a checksum that fits."""
-    header, payload = parts(data)
-    kind = rng.randrange(4)
-    if kind == 0:
-        for _ in range(rng.randint(1, 2)):
-            metadata = mutated(json.loads(header["__metadata__"]["cerp"]), rng)
-            header["__metadata__"]["cerp"] = json.dumps(metadata, separators=(",", ":"))
-        return joined(header, payload)
-    if kind == 1:
-        tensors = {name: header[name] for name in header if name != "__metadata__"}
-        name = rng.choice(sorted(tensors))
-        return joined(header | {name: mutated(tensors[name], rng)}, payload)
-    begin = len(data) - len(payload) if kind == 2 else 0
-    damaged = bytearray(data)
-    for _ in range(rng.randint(1, 4)):
-        place = rng.randrange(begin, len(data))
-        damaged[place] = rng.randrange(256)
-    return with_right_checksum(bytes(damaged))
-
-
 CASES = 750
 
 
@@ -442,7 +362,7 @@ def test_whatever_a_forged_file_holds_it_is_a_model_or_a_named_error(backbone: s
     with little_memory():
         for _ in range(CASES):
             try:
-                look_up_first_and_last(artifact.decode(fuzzed(rng.choice(files), rng)))
+                look_up_first_and_last(artifact.decode(forged(rng.choice(files), rng)))
             except FileFormatError:
                 refused += 1
     # Most changes break something; the others touch values, facts or ids, and are another model.
@@ -459,9 +379,9 @@ def test_what_opens_here_opens_in_the_safetensors_library():
     rng = random.Random(0)
     data = artifact.encode(small_model("mf"), Encoding("int8"))
     for _ in range(1_000):
-        forged = fuzzed(data, rng)
+        file = forged(data, rng)
         try:
-            content = unpack(forged)
+            content = unpack(file)
         except FileFormatError:
             continue
-        assert content.tensors.keys() == {name for name, _ in safetensors.deserialize(forged)}
+        assert content.tensors.keys() == {name for name, _ in safetensors.deserialize(file)}

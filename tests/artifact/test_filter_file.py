@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from test_artifact_hostile import with_right_checksum
 
+from campaigns.forging import with_right_checksum
 from cerp import artifact
 from cerp.artifact import Encoding, FilterTerm, Mixing, ShippedModel, section_bytes
 from cerp.artifact.container import pack, unpack

@@ -262,12 +262,12 @@ def forged_codes(**changes: Any) -> bytes:
             "codes is damaged",
         ),
         ({"codes": "deflated", "size": 2**31 - 1, "rows": 2**31 - 1}, "larger tables than it can"),
-        ({"size": 0}, "has codes of 0 rows"),
+        ({"size": 0}, "embedding.0.size is 0"),
         ({"size": 1}, "codes has the wrong length"),
-        ({"size": 10}, "fewer rows than its codes may name"),
-        ({"size": 2**31}, "has codes of 2147483648 rows"),
+        ({"size": 10}, "fewer rows than its index reaches"),
+        ({"size": 2**31}, "embedding.0.size is 2147483648"),
         ({"kind": "modulo"}, "a part that is not known: embedding.0.codes"),
-        ({"kind": "learned"}, "a part that is not known: embedding.0.codes"),
+        ({"kind": "learned"}, "embedding.0.index is .learned., which is not known"),
     ],
 )
 def test_forged_codes_are_refused(blank: Page, changes: dict[str, Any], message: str):
@@ -458,9 +458,9 @@ def test_a_file_of_a_later_format_is_refused(blank: Page, monkeypatch: pytest.Mo
         blank.evaluate(DECODE, as_base64(later))
 
 
-def test_a_header_that_contradicts_itself_is_refused(blank: Page):
+def test_a_header_that_lacks_something_is_refused(blank: Page):
     described = {"users": 1, "items": 1, "backbone": "mf", "layers": 0}
-    with refused("its header contradicts itself"):
+    with refused("its order is missing"):
         blank.evaluate(DECODE, as_base64(pack(described, {})))
 
 

@@ -84,7 +84,7 @@ def unpack(data: Buffer) -> Content:
     _check_sum(view, header, len(payload))
     entries = _parsed(header)
     metadata = _metadata(entries.pop("__metadata__", None))
-    if metadata.get("format") != FORMAT:
+    if type(metadata.get("format")) is not int or metadata["format"] != FORMAT:
         raise FormatVersionError(
             f"the format is {metadata.get('format')!r}, and this version of cerp reads {FORMAT}; "
             "upgrade cerp, or export the model again"
@@ -186,6 +186,8 @@ def _refuse_odd(found: dict[str, Any], what: str) -> None:
         texts += [key for value in level if isinstance(value, dict) for key in value]
         if any("\ud800" <= sign <= "\udfff" for text in texts for sign in text):
             raise MalformedFileError(f"{what} holds half a surrogate pair, which is no character")
+        if not all(_is_finite(value) for value in level if isinstance(value, int | float)):
+            raise MalformedFileError(f"{what} holds a number that is too large")
         level = [
             inner
             for value in level
@@ -195,6 +197,14 @@ def _refuse_odd(found: dict[str, Any], what: str) -> None:
         if not level:
             return
     raise MalformedFileError(f"{what} is nested more than {DEEPEST} deep")
+
+
+def _is_finite(number: float) -> bool:
+    """Whether double precision holds about as much: 1e999 is JSON, and no number anywhere."""
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        return False
 
 
 def _refuse_constant(name: str) -> None:

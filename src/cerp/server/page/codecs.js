@@ -4,16 +4,17 @@ import { BYTES_OF, check, count } from "./container.js";
 
 /** The content of a deflated tensor: `length` bytes, and never more. */
 export async function inflate(tensors, name, length) {
-  const { dtype, bytes } = tensors.take(name);
-  check(dtype === "U8" && count(length, name) <= 16 * bytes.length + 16, `the part ${name} promises too much`);
+  const { bytes } = tensors.array(name, "U8");
+  check(count(length, name) <= 16 * bytes.length + 16, `the part ${name} promises too much`);
   const content = new Uint8Array(length);
   let at = 0;
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const reader = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate")).getReader();
   try {
-    for (let reader = stream.getReader(), piece; !(piece = await reader.read()).done; at += piece.value.length) {
+    for (let piece; !(piece = await reader.read()).done; at += piece.value.length) {
       content.set(piece.value, at); // Throws when there is no room.
     }
   } catch {
+    reader.cancel().catch(() => {}); // What is left of a stream that is too long, or broken.
     check(false, `the part ${name} is damaged`);
   }
   check(at === length, `the part ${name} is shorter than it should be`);
@@ -45,7 +46,7 @@ export async function numberList(tensors, name, length) {
   const power = isBig ? (exponent) => 1n << BigInt(exponent) : (exponent) => 2 ** exponent;
   const values = new (isBig ? BigUint64Array : Float64Array)(length);
   classes.forEach((one, i) => (values[i] = whole(4 + (one % 4)) * power(one >> 2) - whole(4)));
-  addBitPlanes(name, tensors.take(`${name}.extra`), classes.map((one) => one >> 2), values, power);
+  addBitPlanes(name, tensors.array(`${name}.extra`, "U8"), classes.map((one) => one >> 2), values, power);
   return values;
 }
 
@@ -73,6 +74,5 @@ export const signedBytes = ({ bytes }) => new Int8Array(bytes.buffer, bytes.byte
 
 /** The values of int4: the low half of a byte first. */
 export function signedNibbles({ bytes }, stored) {
-  check(bytes.length === Math.ceil(stored / 2), "half bytes are missing");
   return Int8Array.from({ length: stored }, (_, i) => ((bytes[i >> 1] >> (4 * (i & 1))) << 28) >> 28);
 }

@@ -1,7 +1,14 @@
 // Decodes a .cerp file into plain typed arrays, as docs/format.md describes it; checks what it reads.
 
 import { addBitPlanes, floats, inflate, numberList, signedBytes, signedNibbles } from "./codecs.js";
-import { FileError, check, count, readContainer } from "./container.js";
+import { readContainer } from "./container.js";
+import { FileError, check, choice, count, decimal, list, object, optionalObject } from "./fields.js";
+import { isBroken, utf8 } from "./json.js";
+import { lastRow } from "./vectors.js";
+
+const LARGEST_FACTOR = 2 ** 21 - 1;
+const LARGEST_PLACE = 2 ** 31 - 2; // Of the hash, a prime above it.
+const LARGEST_WIDTH = 2 ** 16 - 1;
 
 /**
  * @param {ArrayBuffer} file
@@ -19,35 +26,50 @@ export async function decodeFile(file) {
 
 async function decode(file) {
   const { metadata, tensors } = readContainer(file);
-  const users = count(metadata.users, "users");
-  const items = count(metadata.items, "items");
-  check(users + items <= 2 ** 20 + 64 * file.length, "it claims more users and items than it can hold");
-  const positions = metadata.order === "lehmer" ? lehmer(tensors.take("order"), users + items) : null;
+  const users = count(metadata.users, "users", { smallest: 1 });
+  const items = count(metadata.items, "items", { smallest: 1 });
+  const most = Math.min(2 ** 31 - 1, 2 ** 20 + 64 * file.length);
+  check(users + items <= most, "it claims more users and items than it can hold");
+  const order = choice(metadata.order, "its order", ["codes", "lehmer"]);
+  const positions = order === "lehmer" ? lehmer(tensors.array("order", "U8"), users + items) : null;
+  object(metadata.facts, "its origin");
+  const about = {
+    ids: object(metadata.ids, "its ids"),
+    vectors: optionalObject(metadata.embedding, "its embedding"),
+    seen: optionalObject(metadata.seen, "its graph"),
+    titles: optionalObject(metadata.titles, "its titles"),
+    filter: optionalObject(metadata.filter, "its filter"),
+  };
   const model = {
-    ...scoring(metadata),
+    ...scoring(metadata, about.filter),
     numUsers: users,
     numItems: items,
     positions,
-    ...(metadata.embedding && (await embedding(tensors, metadata.embedding, users, items))),
-    filter: filterTerm(metadata),
+    ...(about.vectors && (await embedding(tensors, about.vectors, users, items))),
+    filter: filterTerm(about.vectors, about.filter),
     weights: weights(tensors),
-    seen: metadata.seen && (await seen(tensors, metadata.seen, users, items, positions)),
-    users: await ids(tensors, "users.ids", metadata.ids.users, users),
-    items: await ids(tensors, "items.ids", metadata.ids.items, items),
-    titles: metadata.titles && (await strings(tensors, "titles", metadata.titles.bytes, items)),
+    seen: about.seen && (await seen(tensors, about.seen, users, items, positions)),
+    users: await ids(tensors, "users.ids", object(about.ids.users, "ids of users"), users),
+    items: await ids(tensors, "items.ids", object(about.ids.items, "ids of items"), items),
+    titles: about.titles && (await strings(tensors, "titles", about.titles.bytes, items)),
   };
-  const optional = metadata.optional ?? [];
+  const optional = list(metadata.optional ?? [], "what is optional");
+  check(optional.every((word) => typeof word === "string"), "what is optional are no words");
   for (const name of [...tensors.keys()]) if (optional.includes(name.split(".")[0])) tensors.delete(name);
   check(tensors.size === 0, `it has a part that is not known: ${[...tensors.keys()][0]}`);
   check(!model.layers || model.propagated || model.seen, "it lacks the graph that its vectors come from");
-  check((model.head === null) === !metadata.embedding, "its vectors do not fit its way to score");
+  check((model.head === null) === !about.vectors, "its vectors do not fit its way to score");
+  check(!model.propagated || model.head === "dot", "its vectors do not fit its way to score");
   check(!model.filter || model.seen, "it lacks the graph that its filter works on");
+  if (model.head === "tower") checkTower(model.weights, widthOf(model));
+  else check(model.weights.length === 0, "it has a tower that nothing needs");
   return model;
 }
 
 /** How vectors become a score, and the layers of propagation before it: the one place that knows the words. */
-function scoring({ backbone, layers, filter }) {
+function scoring({ backbone, layers }, filter) {
   const ways = { mf: ["dot", false], mlp: ["tower", false], lightgcn: ["dot", true], filter: [null, false] };
+  check(typeof backbone === "string", "its way to score is not named");
   const [, word, added] = /^(\w+?)(\+filter)?$/.exec(backbone) ?? [];
   check(Object.hasOwn(ways, word) && !(added && word === "filter"), `its way to score ${backbone} is not known`);
   const [head, propagates] = ways[word];
@@ -57,48 +79,72 @@ function scoring({ backbone, layers, filter }) {
 }
 
 /** The filter's exponents, in multiples of 1/32, and in a mixture beta and epsilon; null: there is none. */
-function filterTerm({ embedding: vectors, filter }) {
+function filterTerm(vectors, filter) {
   if (!filter) return null;
-  for (const name of ["q", "p", "r"]) check(count(filter[name], name) <= 64, `its exponent ${name} is too large`);
-  const { beta = null, epsilon } = filter;
-  check((beta !== null) === Boolean(vectors), "its filter does not fit its vectors");
-  const isNumber = (value, least, most) => typeof value === "number" && value >= least && value <= most;
-  check(beta === null || (isNumber(beta, 0, 1e6) && isNumber(epsilon, 1e-12, 1)), "its filter counts for nonsense");
-  return filter;
+  const [q, p, r] = ["q", "p", "r"].map((name) => count(filter[name], `exponent ${name}`, { largest: 64 }));
+  const isMixed = (filter.beta ?? null) !== null;
+  check(isMixed === Boolean(vectors), "its filter does not fit its vectors");
+  if (!isMixed) return { q, p, r };
+  return { q, p, r, beta: decimal(filter.beta, "beta", 0, 1e6), epsilon: decimal(filter.epsilon, "epsilon", 1e-12, 1) };
 }
 
 /** Tables with what puts them together, or vectors that are propagated already. */
-async function embedding(tensors, { combine, tables, propagated, columns, values }, users, items) {
-  const dense = (rows) => ({ rows, columns, values, stored: rows * columns, positions: "dense" });
-  const wanted = propagated
-    ? { "propagated.users": dense(users), "propagated.items": dense(items) }
-    : Object.fromEntries(tables.map((table, number) => [`embedding.${number}`, table]));
-  let cells = 0;
-  for (const [name, table] of Object.entries(wanted)) cells += count(table.rows, name) * count(table.columns, name);
+async function embedding(tensors, about, users, items) {
+  if (about.propagated === true) return propagated(tensors, about, users, items);
+  const tables = list(about.tables, "its tables").map((table, number) => described(table, `embedding.${number}`, users + items));
+  const combine = choice(about.combine, "what joins its tables", ["sum", "product", "concat"]);
+  check(tables.length > 0, "it has no table");
+  const isEven = tables.every((table) => table.columns === tables[0].columns);
+  check(combine === "concat" || isEven, "its tables differ in width");
+  const cells = tables.reduce((sum, table) => sum + table.rows * table.columns, 0);
   let bytes = 0;
-  for (const [name, tensor] of tensors) if (/^(embedding|propagated)\./.test(name)) bytes += tensor.bytes.length;
+  for (const [name, tensor] of tensors) if (name.startsWith("embedding.")) bytes += tensor.bytes.length;
   check(cells <= 2 ** 22 + 256 * bytes, "it claims larger tables than it can fill");
-  const decoded = [];
-  for (const [name, table] of Object.entries(wanted)) {
-    const codes = table.index?.kind === "coded" ? await codesOfTable(tensors, name, table, users + items) : null;
-    decoded.push({ ...table, codes, weight: await weightsOfTable(tensors, name, table) });
+  for (const table of tables) {
+    if (table.index.kind === "coded") table.codes = await codesOfTable(tensors, table.name, table, users + items);
+    table.weight = await weightsOfTable(tensors, table.name, table);
   }
-  return propagated
-    ? { propagated: { columns, users: decoded[0].weight, items: decoded[1].weight } }
-    : { combine, tables: decoded };
+  return { combine, tables };
+}
+
+/** Vectors that are propagated already: a row for every user and item. */
+async function propagated(tensors, about, users, items) {
+  const columns = count(about.columns, "columns", { smallest: 1 });
+  const values = choice(about.values, "what its values are", VALUES);
+  const dense = (name, rows) => weightsOfTable(tensors, name, { rows, columns, values, stored: rows * columns, positions: "dense" });
+  return { propagated: { columns, users: await dense("propagated.users", users), items: await dense("propagated.items", items) } };
+}
+
+const VALUES = ["fp32", "fp16", "int8", "int4"];
+const KINDS = ["identity", "modulo", "quotient", "scaled", "hashed", "coded"];
+
+/** A table as the metadata has it, checked: every entity has one of its rows. */
+function described(entry, name, length) {
+  const { rows, columns, stored, values, positions, index: written } = object(entry, name);
+  count(rows, `${name}.rows`);
+  count(columns, `${name}.columns`, { smallest: 1, largest: LARGEST_WIDTH });
+  const { kind, size, factor, offset, codes: codec } = object(written, `${name}.index`);
+  const index = {
+    kind: choice(kind, `${name}.index`, KINDS),
+    size: count(size, `${name}.size`, { smallest: kind === "identity" ? 0 : 1 }),
+    factor: count(factor, `${name}.factor`, { largest: LARGEST_FACTOR }),
+    offset: count(offset, `${name}.offset`, { largest: LARGEST_PLACE }),
+    codes: codec,
+  };
+  choice(values, `${name}.values`, VALUES);
+  choice(positions, `${name}.positions`, ["dense", "prefix", "bitmap", "gaps"]);
+  check(lastRow(index, length) < rows, `${name} has fewer rows than its index reaches`);
+  return { name, rows, columns, stored, values, positions, index, codes: null };
 }
 
 /** The row of every position in a table of learned codes; null: the only row there is. */
-async function codesOfTable(tensors, name, { rows, index: { size, codes: codec } }, length) {
-  check(count(size, name) >= 1 && size < 2 ** 31, `${name} has codes of ${size} rows`);
-  check(length === 0 || size <= rows, `${name} has fewer rows than its codes may name`);
+async function codesOfTable(tensors, name, { index: { size, codes: codec } }, length) {
   const width = 32 - Math.clz32(size - 1);
   const bytes = Math.ceil((length * width) / 8);
   let packed;
   if (codec === "deflated") packed = { bytes: await inflate(tensors, `${name}.codes`, bytes) };
-  else if (codec === "planes") packed = tensors.take(`${name}.codes`);
+  else if (codec === "planes") packed = tensors.array(`${name}.codes`, "U8", bytes);
   else check(false, `${name}.codes are written as ${codec}, which is not known`);
-  check(codec === "deflated" || packed.dtype === "U8", `${name}.codes are ${packed.dtype}`);
   if (width === 0) {
     check(packed.bytes.length === 0, `the part ${name}.codes has the wrong length`);
     return null; // Nothing is stored, so nothing is held: a header alone must not claim memory.
@@ -113,17 +159,24 @@ async function weightsOfTable(tensors, name, { rows, columns, stored, positions,
   const cells = rows * columns;
   check(count(stored, name) <= cells, `${name} stores more values than it has`);
   const places = await storedCells(tensors, `${name}.positions`, positions, rows, columns, stored);
-  const values = tensors.take(`${name}.values`);
-  const scales = codec.startsWith("int") ? floats(tensors.take(`${name}.scales`)) : null;
-  check(!scales || scales.length === rows, `${name} needs a scale for each row`);
-  const numbers = { fp32: floats, fp16: floats, int8: signedBytes, int4: signedNibbles }[codec](values, stored);
-  check(numbers.length === stored, `${name} has the wrong number of values`);
+  const scales = codec.startsWith("int") ? floats(tensors.array(`${name}.scales`, "F16", rows)) : null;
+  check(!scales || scales.every((scale) => scale >= 0), `${name} has a negative scale`);
+  const numbers = storedValues(tensors, `${name}.values`, codec, stored);
   const weight = new Float32Array(cells);
   for (let i = 0; i < stored; i++) {
     const cell = places ? places[i] : i;
     weight[cell] = scales ? scales[Math.floor(cell / columns)] * numbers[i] : numbers[i];
   }
   return weight;
+}
+
+function storedValues(tensors, name, codec, stored) {
+  switch (codec) {
+    case "fp32": return floats(tensors.array(name, "F32", stored));
+    case "fp16": return floats(tensors.array(name, "F16", stored));
+    case "int8": return signedBytes(tensors.array(name, "I8", stored));
+    default: return signedNibbles(tensors.array(name, "U8", Math.ceil(stored / 2)), stored);
+  }
 }
 
 /** Cells that hold the stored values, ascending; null: all. */
@@ -178,6 +231,7 @@ function lehmer(tensor, length) {
 
 /** Training interactions by code: `items` of user u from offsets[u] to offsets[u + 1], ascending. */
 async function seen(tensors, { edges }, users, items, positions) {
+  count(edges, "interactions");
   const counts = await numberList(tensors, "seen.counts", users);
   const gaps = await numberList(tensors, "seen.gaps", edges);
   const order = positions ?? Int32Array.from({ length: users + items }, (_, code) => code);
@@ -207,28 +261,52 @@ async function seen(tensors, { edges }, users, items, positions) {
 /** Ids as text, in native order. */
 async function ids(tensors, name, { kind, bytes }, length) {
   if (kind === "range") return Array.from({ length }, (_, code) => String(code));
-  if (kind === "strings") return strings(tensors, name, bytes, length);
-  check(kind === "integers", `ids are ${kind}, which is not known`);
+  if (kind === "strings") {
+    const found = await strings(tensors, name, bytes, length);
+    check(new Set(found).size === length, `${name} are not distinct`);
+    return found;
+  }
+  choice(kind, "the kind of ids", ["integers"]);
   let id = -1n;
-  return Array.from(await numberList(tensors, name, length), (gap) => String((id += BigInt(gap) + 1n)));
+  const found = Array.from(await numberList(tensors, name, length), (gap) => String((id += BigInt(gap) + 1n)));
+  check(id < 2n ** 63n, `${name} are too large`);
+  return found;
 }
 
 async function strings(tensors, name, bytes, length) {
-  const texts = JSON.parse(new TextDecoder().decode(await inflate(tensors, name, bytes)));
+  const texts = JSON.parse(utf8(await inflate(tensors, name, bytes), name));
   const isList = Array.isArray(texts) && texts.length === length && texts.every((text) => typeof text === "string");
   check(isList, `${name} should be ${length} texts`);
+  check(!texts.some(isBroken), `${name} hold half a character`);
   return texts;
 }
 
 /** The tower's layers, first to last: rows of weights, and biases. */
 function weights(tensors) {
-  const names = [...tensors.keys()].filter((name) => name.startsWith("backbone.") && name.endsWith(".weight"));
-  const number = (name) => (name === "backbone.first.weight" ? -1 : Number(name.split(".")[2]));
-  return names.sort((a, b) => number(a) - number(b)).map((name) => {
-    const weight = tensors.take(name);
+  const wanted = [...tensors.keys()].filter((name) => name.startsWith("backbone."));
+  const read = (name) => {
+    const tensor = tensors.take(name);
+    return { shape: tensor.shape, values: floats(tensor) };
+  };
+  return Array.from({ length: Math.ceil(wanted.length / 2) }, (_, number) => {
+    const name = number === 0 ? "backbone.first" : `backbone.rest.${number - 1}`;
+    const [weight, bias] = [read(`${name}.weight`), read(`${name}.bias`)];
     const [outputs, inputs] = weight.shape;
-    const bias = floats(tensors.take(name.replace(/weight$/, "bias")));
-    check(bias.length === outputs, `${name} and its biases differ in length`);
-    return { outputs, inputs, weight: floats(weight), bias };
+    check(bias.shape.length === 1 && bias.shape[0] === outputs, `${name} and its biases differ in length`);
+    return { outputs, inputs, weight: weight.values, bias: bias.values };
   });
 }
+
+/** A tower takes two vectors, each layer what the one before gives, and the last gives one number. */
+function checkTower(layers, columns) {
+  let inputs = 2 * columns;
+  for (const layer of layers) {
+    check(layer.inputs === inputs, "the layers of its tower do not fit together");
+    inputs = layer.outputs;
+  }
+  check(layers.length > 0 && inputs === 1, "its tower does not end in one number");
+}
+
+/** Numbers in a vector. */
+const widthOf = ({ propagated: ready, tables, combine }) =>
+  ready ? ready.columns : combine === "concat" ? tables.reduce((sum, table) => sum + table.columns, 0) : tables[0].columns;

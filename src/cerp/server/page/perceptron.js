@@ -8,12 +8,6 @@ export class Perceptron {
   /** The items' halves of the first layer are computed once, here. */
   constructor(layers, columns, itemVectors) {
     [this.#first, ...this.#rest] = layers;
-    let inputs = this.#first?.outputs;
-    for (const layer of this.#rest) {
-      if (layer.inputs !== inputs) throw new Error("The layers of the tower do not fit together.");
-      inputs = layer.outputs;
-    }
-    if (this.#first?.inputs !== 2 * columns || inputs !== 1) throw new Error("The tower does not fit its vectors.");
     const { outputs } = this.#first;
     const items = itemVectors.length / columns;
     this.#itemHalves = new Float64Array(items * outputs);

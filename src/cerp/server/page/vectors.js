@@ -11,10 +11,8 @@ export function compose({ tables, combine, positions, numUsers, numItems }) {
   let first = 0;
   tables.forEach((table, number) => {
     const join = number === 0 || combine === "concat" ? "set" : combine;
-    if (combine !== "concat" && table.columns !== columns) throw new Error("The tables differ in width.");
     for (let code = 0; code < length; code++) {
       const row = rowOf(table, positions ? positions[code] : code, length);
-      if (!(row < table.rows)) throw new Error("A table has fewer rows than its index reaches.");
       const from = row * table.columns;
       const to = code * columns + first;
       for (let c = 0; c < table.columns; c++) {
@@ -27,6 +25,17 @@ export function compose({ tables, combine, positions, numUsers, numItems }) {
     if (combine === "concat") first += table.columns;
   });
   return { columns, vectors };
+}
+
+/** The largest row that a position of `length` can have. In BigInt, because a size may be any. */
+export function lastRow({ kind, size }, length) {
+  switch (kind) {
+    case "identity": return length - 1;
+    case "modulo": return Math.min(length, size) - 1;
+    case "quotient": return Math.floor((length - 1) / size);
+    case "scaled": return Number((BigInt(length - 1) * BigInt(size)) / BigInt(length));
+    default: return size - 1;
+  }
 }
 
 function rowOf({ index: { kind, size, factor, offset }, codes }, k, length) {

@@ -1,0 +1,1 @@
+"""Seeded attacks on everything that reads what others wrote: `python -m campaigns`."""
