@@ -175,7 +175,14 @@ class Pipeline:
             recommender,
             context.splits,
             self.config,
-            facts_of(budget, trained, judged, found, self.config.selection_metric),
+            facts_of(
+                budget,
+                trained,
+                judged,
+                found,
+                self.config.selection_metric,
+                recommender.backbone.entity_values(),
+            ),
             trained.candidate.encoding,
             trained.candidate.size,
             judged.per_user,
@@ -205,7 +212,7 @@ class Pipeline:
             best.result.best_epoch,
             best.result.best_score,
             round(time.monotonic() - started, 2),
-            counts_of(recommender.embedding),
+            counts_of(recommender),
             mixture,
         )
         if self.folder:
