@@ -11,6 +11,7 @@ books; the codes c say which entities share a row, and the module learns rows of
 from __future__ import annotations
 
 from cerp.assignment.codes import Codes
+from cerp.assignment.one_table import table_codes, table_positions
 from cerp.assignment.residual_kmeans import graph_codes, learn_codes
 from cerp.models.embeddings.compositional import CompositionalEmbedding
 from cerp.models.embeddings.diagnostics import Diagnostics
@@ -23,4 +24,6 @@ __all__ = [
     "ScheduledClock",
     "graph_codes",
     "learn_codes",
+    "table_codes",
+    "table_positions",
 ]

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 import cerp
 from cerp import artifact
 from cerp.config import Config, PruneConfig, RunOptions, TrainConfig
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
-from cerp.errors import ConfigError
+from cerp.errors import BudgetError, ConfigError
 from cerp.models import BACKBONES, backbones
 from cerp.models.backbones import MLP, LightGCN, MatrixFactorization
 from cerp.runs.fit import fit_all
@@ -49,10 +51,11 @@ def splits() -> Splits:
     return synthetic(60, 40, 700).split(seed=0)
 
 
-def fitted(backbone: str) -> FittedModel:
+def fitted(backbone: str, budget: str = "60%", max_file_size: str | None = None) -> FittedModel:
     config = Config(
         backbone=backbone,
-        budgets=("60%",),
+        budgets=(budget,),
+        max_file_size=max_file_size,
         dim=16,
         ordering="degree",
         prune=PruneConfig(epochs=1, batch_size=256),
@@ -94,3 +97,38 @@ def test_a_backbone_that_scores_in_another_way_is_trained_but_not_shipped():
     assert "cannot hold the backbone 'sealed'" in (model.facts.why_no_file or "")
     with pytest.raises(ConfigError, match="neither a dot product nor a tower"):
         model.file()
+
+
+class Biased(MatrixFactorization):
+    """A bias for each item, which a file cannot hold."""
+
+    head = None  # type: ignore[assignment]
+
+    def __init__(self, train, *, embedding_dim, generator=None):
+        super().__init__(train, embedding_dim=embedding_dim, generator=generator)
+        self.bias = nn.Parameter(torch.zeros(train.num_items, 1))
+
+
+def test_values_of_single_items_in_a_backbone_count_in_the_budget():
+    backbones.register("biased")(Biased)
+    model = fitted("biased")
+    plain = fitted("pairs")
+    assert model.limit == plain.limit == 640  # 40% of 100 entities times 16
+    assert model.facts.nnz == 640 - 40
+    assert model.facts.paper_count == model.limit
+
+
+def test_a_budget_that_the_backbone_alone_exceeds_is_refused():
+    backbones.register("biased")(Biased)
+    with pytest.raises(BudgetError, match="the backbone alone has 40"):
+        fitted("biased", budget="41")
+
+
+@pytest.mark.parametrize("limit", [{"budget": "2KB"}, {"budget": "60%", "max_file_size": "20KB"}])
+def test_bytes_of_a_file_that_cannot_be_are_refused_before_training(
+    limit: dict[str, str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("cerp.runs.pipeline.train", None)
+    monkeypatch.setattr("cerp.methods.pruned.prune", None)
+    with pytest.raises(ConfigError, match="'sealed', so that no limit in bytes can be met"):
+        fitted("sealed", **limit)

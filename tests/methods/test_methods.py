@@ -23,6 +23,7 @@ from cerp.errors import ConfigError
 from cerp.evaluation.evaluate import evaluate
 from cerp.methods import METHODS, method
 from cerp.methods.autoemb.embedding import AutoEmbedding
+from cerp.methods.base import Context, Method
 from cerp.methods.esapn.embedding import GrowingEmbedding
 from cerp.methods.pep import PrunableTable
 from cerp.models.embeddings.compositional import CompositionalEmbedding
@@ -30,6 +31,7 @@ from cerp.runs.fit import fit_all
 from cerp.runs.fitted_model import FittedModel
 from cerp.runtime import Runtime
 from cerp.training.loop import Loop
+from cerp.training.search_result import Found
 
 BACKBONES: dict[str, dict[str, int]] = {
     "lightgcn": {"layers": 2},
@@ -354,3 +356,19 @@ def test_rows_of_optembed_go_when_their_thresholds_rise():
     pushed = {"threshold_learning_rate": 100.0, "threshold_penalty": 1.0}
     model = fitted(config_of("optembed", **pushed))
     assert model.facts.search["kept_users"] == model.facts.search["kept_items"] == 0
+
+
+class Searching(Method):
+    """Reads what its search has found, and has no placeholder."""
+
+    def embedding(self, context: Context, limit: int, found: Found) -> PrunableTable:
+        raise AssertionError(found.tensors["codes"])
+
+
+def test_a_search_without_a_placeholder_is_refused_where_bytes_are_limited(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(METHODS, "_parts", {**METHODS._parts, "searching": Searching})
+    splits = synthetic(60, 40, 700).split(seed=0)
+    with pytest.raises(ConfigError, match=r"reads 'codes' of what is found; give Searching a"):
+        cerp.fit(splits, "2KB", method="searching", verbose=False)

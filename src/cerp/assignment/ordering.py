@@ -107,8 +107,8 @@ def spectral(train: Interactions, seed: int) -> Int64Array:
     column_degree = np.bincount(column, minlength=len(items))
     weight = 1 / np.sqrt(row_degree[row] * column_degree[column], dtype=np.float32)
     adjacency = csr_array((weight, (row, column)), shape=(len(users), len(items)))
-    points = _spectral_points(adjacency, np.random.default_rng(seed))
-    return np.concatenate([users, items])[_bisect(points)]
+    points = spectral_points(adjacency, np.random.default_rng(seed))
+    return np.concatenate([users, items])[bisected(points)]
 
 
 ORDERINGS: dict[str, Callable[[Interactions, int], Int64Array]] = {
@@ -123,10 +123,19 @@ def _count(train: Interactions) -> int:
     return train.num_users + train.num_items
 
 
-def _spectral_points(adjacency: Any, rng: np.random.Generator) -> npt.NDArray[np.float32]:
-    """Unit points of rows and columns, by block subspace iteration for the leading triples."""
+def spectral_points(
+    adjacency: Any,
+    rng: np.random.Generator,
+    *,
+    dimensions: int = SPECTRAL_DIMENSIONS,
+    power: int = 1,
+) -> npt.NDArray[np.float32]:
+    """Unit points of rows, then of columns, by block subspace iteration for the leading triples.
+
+    Those of rows are ``A Σ``, those of columns ``B Σ^power``, each scaled to length one.
+    """
     rows, columns = adjacency.shape
-    width = min(SPECTRAL_DIMENSIONS, rows, columns)
+    width = min(dimensions, rows, columns)
     block = min(width + 16, rows, columns)
     transposed = adjacency.T.tocsr()
     right = rng.standard_normal((columns, block), dtype=np.float32)
@@ -137,7 +146,7 @@ def _spectral_points(adjacency: Any, rng: np.random.Generator) -> npt.NDArray[np
     energy, rotation = np.linalg.eigh((left.T @ left).astype(np.float64))
     leading = rotation[:, ::-1][:, :width].astype(np.float32)
     singular = np.sqrt(np.maximum(energy[::-1][:width], 0)).astype(np.float32)
-    points = np.concatenate([left @ leading, right @ leading * singular])
+    points = np.concatenate([left @ leading, right @ leading * singular**power])
     length = np.linalg.norm(points, axis=1, keepdims=True)
     unit: npt.NDArray[np.float32] = np.divide(
         points, length, out=np.zeros_like(points), where=length > 0
@@ -158,7 +167,7 @@ def _orthonormal(block: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return block @ (rotation * scale).astype(np.float32)  # type: ignore[no-any-return]
 
 
-def _bisect(points: npt.NDArray[np.float32]) -> Int64Array:
+def bisected(points: npt.NDArray[np.float32]) -> Int64Array:
     """Indices of the points in the order of the leaves of a balanced bisection.
 
     Sets of one level differ in size by at most one, so each level is one or

@@ -159,8 +159,19 @@ class Method(ABC):
         """A fresh embedding of at most ``limit`` values, ready to be trained."""
 
     def placeholder(self, context: Context, limit: int) -> Embedding:
-        """An untrained embedding whose tables have the size of a trained one's."""
-        return self.embedding(context, limit, Found({}, {}))
+        """An untrained embedding whose tables have the size of a trained one's.
+
+        Where a limit in bytes is given, it says what fits, before anything is searched. A method
+        whose `embedding` reads what its search has found says here what that would look like.
+        """
+        try:
+            return self.embedding(context, limit, Found({}, {}))
+        except KeyError as error:
+            raise ConfigError(
+                f"the method {context.config.method!r} cannot be measured before its search: its "
+                f"embedding reads {error} of what is found; give {type(self).__name__} a "
+                "placeholder(context, limit), or a budget in values such as '99%'"
+            ) from None
 
     def hooks(self, context: Context, model: Recommender) -> StageHooks:
         """What happens around the steps of training."""

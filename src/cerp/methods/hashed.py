@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from cerp.assignment.index import HASH_PRIME, Index
 from cerp.errors import BudgetError, ConfigError
 from cerp.methods.made_to_fit import MadeToFit
-from cerp.models.embeddings.base import Embedding, Stored, StoredTable
+from cerp.models.embeddings.base import Embedding, Stored, StoredTable, checked_ids
 from cerp.models.embeddings.composition import Composition
 
 FACTOR_END = 2**21
@@ -70,7 +70,7 @@ class HashedEmbedding(Embedding):
 
     def rows_of(self, ids: Tensor) -> Tensor:
         """``h(k)``; -1, which lookups refuse, for ids out of range."""
-        ids = ids.long()
+        ids = checked_ids(ids).long()
         factor, offset = self.coefficients
         rows = (ids * factor + offset) % HASH_PRIME % len(self.weight)
         return torch.where((ids >= 0) & (ids < self.num_embeddings), rows, -1)

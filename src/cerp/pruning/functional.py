@@ -21,7 +21,9 @@ def soft_threshold(weight: Tensor, threshold: Tensor, ceiling: Tensor | float = 
     """``Ŵ = sign(W) · relu(|W| − c·σ(S))``, element-wise; the paper's ceiling c is 1.
 
     With an incoming gradient G, ``∂L/∂W = G · 1{Ŵ≠0}`` and
-    ``∂L/∂S = −c·σ'(S) · G · sign(W) · 1{Ŵ≠0}``.
+    ``∂L/∂S = −c·σ'(S) · G · sign(W) · 1{Ŵ≠0}``. The result has the type of W, and all is computed
+    in that of S: thresholds near -100 are half a unit apart in bfloat16, so they are float32
+    beside weights of 16 bits.
     """
     pruned: Tensor = _SoftThreshold.apply(  # type: ignore[no-untyped-call]
         weight, threshold, ceiling
@@ -38,7 +40,7 @@ class _SoftThreshold(torch.autograd.Function):
         pruned = weight - torch.clamp(weight, -cut, cut)
         ctx.save_for_backward(pruned, cut)
         ctx.ceiling = ceiling
-        return pruned
+        return pruned.to(weight.dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
@@ -128,8 +130,9 @@ def shift_to_keep(
     and rounding can leave a few entries more or less. No shift prunes entries
     with |W| >= c, since σ < 1.
     """
-    numbers = torch.finfo(weight.dtype)
-    size = (weight.detach().abs() / ceiling).clamp_(numbers.tiny, 1 - numbers.eps)
+    single = torch.promote_types(weight.dtype, torch.float32)
+    numbers = torch.finfo(single)
+    size = (weight.detach().abs().to(single) / ceiling).clamp_(numbers.tiny, 1 - numbers.eps)
     score = torch.logit(size).sub_(threshold.detach())
     if count >= score.numel():
         return score.min() - 1

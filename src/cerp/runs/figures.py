@@ -5,19 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cerp.models.embeddings.base import Embedding
+from cerp.models.recommender import Recommender
 from cerp.runs.facts import ModelFacts
 from cerp.runs.products import Judged, Shipped, Trained
 from cerp.training.search_result import Found
 
 
-def counts_of(embedding: Embedding) -> dict[str, Any]:
-    """What an embedding stores, by the names of `ModelFacts`."""
+def counts_of(recommender: Recommender) -> dict[str, Any]:
+    """What a model stores, by the names of `ModelFacts`.
+
+    What belongs to single users and items is counted wherever it is: in the embedding, and in a
+    backbone of one's own.
+    """
+    embedding, own = recommender.embedding, recommender.backbone.entity_values()
     cost = embedding.cost()
     return {
         "nnz": embedding.nnz,
-        "paper_count": cost.paper_count,
-        "stored_count": cost.stored_count,
+        "paper_count": cost.paper_count + own,
+        "stored_count": cost.stored_count + own,
         "buckets": None,
         "empty_entities": None,
         "empty_rows": None,
@@ -31,9 +36,15 @@ def facts_of(
     judged: Judged,
     found: Found,
     selection_metric: str,
+    *,
     teacher: dict[str, Any] | None = None,
+    beside: int = 0,
 ) -> ModelFacts:
-    """All figures of a trained model but those of its file."""
+    """All figures of a trained model but those of its file.
+
+    ``teacher``: its name and what it had. ``beside``: values of users and items that are not in
+    the embedding; the limit is of both.
+    """
     search = dict(found.facts)
     seconds = search.pop("seconds") + trained.seconds + judged.seconds
     if trained.mixture is not None:
@@ -42,7 +53,7 @@ def facts_of(
         search["teacher"] = teacher
     return ModelFacts(
         budget=budget,
-        limit=trained.candidate.limit,
+        limit=trained.candidate.limit + beside,
         **trained.counts,
         best_epoch=trained.best_epoch,
         best_valid=trained.best_valid,

@@ -187,7 +187,7 @@ class Pipeline:
             recommender,
             context.splits,
             self.config,
-            self._facts(budget, trained, judged, found),
+            self._facts(budget, trained, judged, found, recommender),
             trained.candidate.encoding,
             trained.candidate.size,
             judged.per_user,
@@ -195,10 +195,18 @@ class Pipeline:
         )
         return replace(model, facts=with_file(model.facts, self._shipped(budget, model)))
 
-    def _facts(self, budget: str, trained: Trained, judged: Judged, found: Found) -> ModelFacts:
+    def _facts(
+        self,
+        budget: str,
+        trained: Trained,
+        judged: Judged,
+        found: Found,
+        recommender: Recommender,
+    ) -> ModelFacts:
         metric, told = self.config.selection_metric, self._coded.teacher_score
         teacher = None if told is None else {"name": self.config.teacher, f"valid_{metric}": told}
-        return facts_of(budget, trained, judged, found, metric, teacher)
+        beside = recommender.backbone.entity_values()
+        return facts_of(budget, trained, judged, found, metric, teacher=teacher, beside=beside)
 
     def _trained(self, budget: str, searched: Searched) -> tuple[Trained, Metrics | None]:
         """The weights of a budget's model; how it did on validation, where that was looked at."""
@@ -222,7 +230,7 @@ class Pipeline:
             best.result.best_epoch,
             best.result.best_score,
             round(time.monotonic() - started, 2),
-            counts_of(recommender.embedding),
+            counts_of(recommender),
             mixture,
         )
         if self.folder:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cerp.artifact import Encoding, ValuesCodec
-from cerp.budget import Budget, parse_size
+from cerp.budget import SMALLEST_LIMIT, Budget, parse_size
 from cerp.config import Config
 from cerp.data.splits import Splits
 from cerp.errors import BudgetError, ConfigError
@@ -47,14 +47,40 @@ def value_limit(splits: Splits, config: Config, budget: str) -> int | None:
     return None if parsed.size else parsed.limit(splits.num_entities, config.dim)
 
 
+def entity_values(context: Context) -> int:
+    """Values of a backbone that belong to single users or items; cerp's own have none."""
+    name = context.config.backbone
+    if BACKBONES.is_own(name):
+        return 0
+    return context.backbone(context.config.dim).entity_values()
+
+
+def _within(limit: int, budget: str, taken: int) -> int:
+    """What a limit on values leaves to the embedding, where the backbone takes some."""
+    if taken and limit - taken < SMALLEST_LIMIT:
+        raise BudgetError(
+            f"budget {budget!r} allows {limit:,} values, and the backbone alone has {taken:,} that "
+            f"belong to users or items; allow at least {taken + SMALLEST_LIMIT:,}"
+        )
+    return limit - taken
+
+
 def precision_plan(method: Method, context: Context, budget: str) -> list[Candidate]:
     """What to train for a budget, each with the values that it has room for."""
     config = context.config
     limit = value_limit(context.splits, config, budget)
+    if limit is not None and budget != FULL:
+        limit = _within(limit, budget, entity_values(context))
     size = SizeLimit(
         None if budget == FULL else Budget.parse(budget).size,
         None if config.max_file_size is None else parse_size(config.max_file_size),
     )
+    if size != SizeLimit() and BACKBONES[config.backbone].head is None:
+        raise ConfigError(
+            f"a model file cannot hold the backbone {config.backbone!r}, so that no limit in bytes "
+            "can be met; give a budget in values such as '99%', or say by the class's head that "
+            "it scores by a 'dot' product or a 'tower'"
+        )
     if size == SizeLimit():
         assert limit is not None
         if config.value_precision is not None:

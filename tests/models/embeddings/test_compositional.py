@@ -587,3 +587,127 @@ def test_evaluation_leaves_the_composition_that_a_recorded_step_reads():
     kept = embedding._composition_of(order)
     embedding.table()
     assert embedding._composition_of(order) is kept
+
+
+def large(state: str, seed: int = 0) -> CompositionalEmbedding:
+    """Codebooks of many rows, of which a few ids name less than a quarter."""
+    embedding = CompositionalEmbedding(4000, 8, buckets=200, generator=seeded(seed))
+    if state != "dense":
+        embedding.start_pruning("uniform", scale=-4.0, generator=seeded(1))
+        embedding.ceiling.fill_(0.2)
+    if state == "masked":
+        embedding.project(900)
+    return embedding
+
+
+FEW_IDS = torch.tensor([[7, 3999, 7], [0, 21, 3800]])
+
+
+@pytest.mark.parametrize("state", ["dense", "pruning", "masked"])
+def test_few_ids_give_the_bits_of_a_lookup_in_whole_codebooks(
+    state: str, monkeypatch: pytest.MonkeyPatch
+):
+    by_rows, by_books = large(state), large(state)
+    found = by_rows(FEW_IDS)
+    found.square().sum().backward()
+    monkeypatch.setattr("cerp.models.embeddings.compositional.FEW", 10**9)
+    expected = by_books(FEW_IDS)
+    expected.square().sum().backward()
+    assert torch.equal(found, expected)
+    for one, other in zip(by_rows.parameters(), by_books.parameters(), strict=True):
+        assert torch.equal(one.grad, other.grad)
+
+
+@pytest.mark.parametrize("state", ["pruning", "masked"])
+def test_few_ids_do_not_prune_the_codebooks(state: str, monkeypatch: pytest.MonkeyPatch):
+    embedding = large(state)
+
+    def refused(self: CompositionalEmbedding) -> None:
+        raise AssertionError("all codebooks were pruned for a few ids")
+
+    monkeypatch.setattr(CompositionalEmbedding, "effective_weight", refused)
+    assert embedding(FEW_IDS).shape == (2, 3, 8)
+    with pytest.raises(AssertionError, match="all codebooks"):
+        embedding(torch.arange(400))
+
+
+@pytest.mark.parametrize("state", ["pruning", "masked"])
+@pytest.mark.parametrize("outside", [-1, 4000])
+def test_one_of_few_ids_out_of_range_is_refused(state: str, outside: int):
+    with pytest.raises(IndexError):
+        large(state)(torch.tensor([1, outside]))
+
+
+def test_the_penalty_of_vectors_that_are_there_looks_nothing_up(monkeypatch: pytest.MonkeyPatch):
+    embedding = large("pruning")
+    expected = embedding.penalty(FEW_IDS)
+    vectors = embedding(FEW_IDS)
+    monkeypatch.setattr(CompositionalEmbedding, "forward", None)
+    assert torch.equal(embedding.penalty(FEW_IDS, vectors=vectors), expected)
+    with pytest.raises(DataError, match=r"\(2, 3, 8\), not \(3, 8\)"):
+        embedding.penalty(FEW_IDS, vectors=vectors[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_modules_of_16_bits_learn_their_thresholds_in_32(dtype: torch.dtype):
+    before = CompositionalEmbedding(40, 4, buckets=8, generator=seeded()).to(dtype)
+    before.start_pruning()
+    after = CompositionalEmbedding(40, 4, buckets=8, generator=seeded())
+    after.start_pruning()
+    after.to(dtype)
+    for embedding in (before, after):
+        assert embedding.weight.dtype == dtype
+        assert embedding.threshold.dtype == embedding.shift.dtype == torch.float32
+        embedding.shift.fill_(97.0)  # σ(-3) = 0.047: most entries survive
+        vectors = embedding(torch.arange(40))
+        assert vectors.dtype == dtype
+        vectors.sum().backward()
+        start = embedding.threshold.detach().clone()
+        torch.optim.SGD([embedding.threshold], lr=1e-3).step()
+        assert (embedding.threshold != start).any()
+
+
+@pytest.mark.parametrize("ids", [torch.tensor([0.0, 1.7]), torch.tensor([True, False])])
+@pytest.mark.parametrize("codes", [None, np.zeros((40, 2), dtype=np.int32)])
+def test_ids_that_are_no_whole_numbers_are_refused(ids: torch.Tensor, codes: Any):
+    embedding = CompositionalEmbedding(40, 4, buckets=8, codes=codes)
+    with pytest.raises(DataError, match="ids must be whole numbers"):
+        embedding(ids)
+
+
+def test_a_masked_state_takes_the_room_of_its_values_and_bits():
+    embedding = large("masked")
+    state = embedding.state_dict()
+    assert state["weight"].shape == (900,)
+    assert state["mask"].shape == (embedding.weight.numel() // 8,)
+    assert state["mask"].dtype == torch.uint8
+    fresh = large("dense", seed=3)
+    fresh.load_state_dict(state)
+    assert torch.equal(fresh.weight, embedding.weight)
+    assert torch.equal(fresh.mask, embedding.mask)
+
+
+def test_a_masked_state_from_before_it_was_packed_is_read():
+    embedding = large("masked")
+    whole = embedding.state_dict(keep_vars=True)
+    assert whole["weight"] is embedding.weight
+    fresh = large("dense", seed=3)
+    fresh.load_state_dict(whole)
+    assert torch.equal(fresh.table(), embedding.table())
+
+
+def test_a_masked_state_of_another_size_is_refused():
+    other = CompositionalEmbedding(4000, 8, buckets=100)
+    with pytest.raises(RuntimeError, match="size mismatch for weight"):
+        other.load_state_dict(large("masked").state_dict())
+
+
+def test_codes_are_saved_in_as_few_bytes_as_they_take():
+    codes = np.arange(80, dtype=np.int32).reshape(40, 2) % 9
+    embedding = CompositionalEmbedding(40, 4, buckets=9, codes=codes)
+    state = embedding.state_dict()
+    assert state["codes"].dtype == torch.uint8
+    fresh = CompositionalEmbedding(40, 4, buckets=9, codes=np.zeros_like(codes))
+    fresh.load_state_dict(state)
+    assert torch.equal(fresh.codes, torch.from_numpy(codes))
+    assert fresh.codes.dtype == torch.int32

@@ -21,7 +21,7 @@ from cerp.methods.popularity_networks import (
     check_sides,
     popularity_buckets,
 )
-from cerp.models.embeddings.base import Cost, Embedding
+from cerp.models.embeddings.base import Cost, Embedding, checked_ids
 from cerp.models.layers import BatchNorm, linear, track_averages
 
 SMALLEST_TOTAL = 6
@@ -111,7 +111,7 @@ class AutoEmbedding(Embedding):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Vectors of ids: shape (*,) to (*, embedding_dim)."""
-        flat = ids.reshape(-1).long()
+        flat = checked_ids(ids).reshape(-1).long()
         vectors = self._mixed(
             Sides.of(flat, self.num_users),
             F.embedding(flat, self.weight),

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from cerp.errors import BudgetError, ConfigError, DataError
 from cerp.methods.popularity_networks import BySide, Sides, check_sides
-from cerp.models.embeddings.base import Cost, Embedding
+from cerp.models.embeddings.base import Cost, Embedding, checked_ids
 from cerp.models.layers import BatchNorm, linear, track_averages
 
 SIZES = (2, 4, 8, 16, 32)
@@ -115,7 +115,7 @@ class GrowingEmbedding(Embedding):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Vectors of ids: shape (*,) to (*, embedding_dim)."""
-        flat = ids.reshape(-1).long()
+        flat = checked_ids(ids).reshape(-1).long()
         rows = [F.embedding(flat, table) for table in self.tables]
         vectors = self.maps(Sides.of(flat, self.num_users), self.levels[flat], *rows)
         return self._zero_padding(vectors.view(*ids.shape, self.embedding_dim), ids)

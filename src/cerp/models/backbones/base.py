@@ -96,6 +96,17 @@ class Backbone(nn.Module):
         when the user is scored.
         """
 
+    def entity_values(self) -> int:
+        """How many of the backbone's own values belong to single users or items: a budget counts
+        them as it counts the embedding's.
+
+        Unless a subclass knows better, those of parameters with a row for each user, each item or
+        each entity, such as a bias per item.
+        """
+        sizes = {self.num_users, self.num_items, self.num_users + self.num_items}
+        own = (one for one in self.parameters() if one.ndim and len(one) in sizes)
+        return sum(one.numel() for one in own)
+
     def entities(self, users: Tensor, items: Tensor) -> Tensor:
         """The entities of a batch in one row, users before items: (B + B·m,)."""
         return torch.cat([users, items.flatten() + self.num_users])

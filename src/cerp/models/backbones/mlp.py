@@ -67,6 +67,10 @@ class MLP(Backbone):
         return BatchOutput(scores, partial(gathered, users, vectors))
 
     @torch.no_grad()
+    def entity_values(self) -> int:
+        """None: the layers belong to all, whatever their widths."""
+        return 0
+
     def scorer(self, embedding: Embedding) -> MLPScorer:
         """The items' halves of the first layer once; those of users as they are scored."""
         return MLPScorer(self, embedding)

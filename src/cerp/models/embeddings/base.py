@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from cerp.assignment.index import Combine, Index
-from cerp.errors import ConfigError
+from cerp.errors import ConfigError, DataError
 from cerp.models.sparse import reordered
 
 
@@ -43,6 +43,16 @@ class Stored(NamedTuple):
     tables: tuple[StoredTable, ...]
     combine: Combine = "sum"
     """How the rows of an entity are put together."""
+
+
+def checked_ids(ids: Tensor) -> Tensor:
+    """Ids that are whole numbers; others would be rounded, or taken for 0 and 1."""
+    if ids.dtype.is_floating_point or ids.dtype.is_complex or ids.dtype == torch.bool:
+        raise DataError(
+            f"ids must be whole numbers (torch.int64 or torch.int32), got {ids.dtype}; convert "
+            "them with .long() if that is what they mean"
+        )
+    return ids
 
 
 class Embedding(nn.Module, ABC):

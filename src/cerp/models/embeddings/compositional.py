@@ -19,10 +19,11 @@ from cerp.assignment.usage import Mask, Usage, count_usage, rows_of_entities
 from cerp.budget import Budget
 from cerp.choices import Hashing
 from cerp.data.ids import Int64Array
-from cerp.errors import ConfigError
-from cerp.models.embeddings.base import Stored, StoredTable
+from cerp.errors import ConfigError, DataError
+from cerp.models.embeddings.base import Stored, StoredTable, checked_ids
 from cerp.models.embeddings.composition import Composition
 from cerp.models.embeddings.diagnostics import Diagnostics, collisions
+from cerp.models.embeddings.packing import narrow
 from cerp.models.embeddings.positions import (
     checked_book_rows,
     checked_positions,
@@ -35,6 +36,8 @@ from cerp.pruning.functional import pruning_penalty
 
 CODED_DEVIATION = 0.1
 """Of the first values of rows that learned codes choose."""
+FEW = 4
+"""Where lookups name less than one of so many rows, only those are pruned, not the codebooks."""
 
 
 class CompositionalEmbedding(PrunableEmbedding):
@@ -133,11 +136,35 @@ class CompositionalEmbedding(PrunableEmbedding):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Vectors of ids: shape (*,) to (*, embedding_dim)."""
-        books = self.codebooks(self.effective_weight())
-        first, *others = map(F.embedding, self._chosen(ids), books)
+        chosen = self._chosen(ids)
+        few = FEW * ids.numel() * len(chosen) < self.num_rows
+        if few and self.state != "dense":
+            first, *others = self._pruned_rows(chosen)
+        else:
+            first, *others = map(F.embedding, chosen, self.codebooks(self.effective_weight()))
         for part in others:
             first = first + part
         return self._zero_padding(first, ids)
+
+    def _pruned_rows(self, chosen: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """The rows that are named, of each book, at the price of those alone.
+
+        While thresholds learn on a CPU, a row that is named several times is pruned once: sums of
+        gradients are then those of whole codebooks to the bit. Where shapes must not depend on
+        values, on GPUs and in compiled models, it is pruned each time.
+        """
+        starts = accumulate(self.book_rows[:-1], initial=0)
+        rows = torch.stack(
+            [
+                torch.where(own < 0, own, own + start)
+                for own, start in zip(chosen, starts, strict=True)
+            ]
+        )
+        is_learning = self.threshold is not None and torch.is_grad_enabled()
+        if not is_learning or rows.is_cuda or torch.compiler.is_compiling():
+            return self.effective_rows(rows).unbind(0)
+        named, places = torch.unique(rows, return_inverse=True)
+        return F.embedding(places, self.effective_rows(named)).unbind(0)
 
     def table(self) -> Tensor:
         """The vectors of all ids, (num_embeddings, embedding_dim)."""
@@ -151,14 +178,25 @@ class CompositionalEmbedding(PrunableEmbedding):
         composition = self._composition_of(order)
         return tuple(map(composition.table, torch.split(self.effective_weight(), width, dim=1)))
 
-    def penalty(self, ids: Tensor, temperature: float = 100.0) -> Tensor:
+    def penalty(
+        self, ids: Tensor, temperature: float = 100.0, *, vectors: Tensor | None = None
+    ) -> Tensor:
         """``−Σ_{k in ids} ‖tanh(η e_k)‖²`` while pruning, 0 otherwise, for models of your own.
 
-        Divide by the number of ids to give its weight γ one meaning at every batch size.
+        Divide by the number of ids to give its weight γ one meaning at every batch size. Pass as
+        ``vectors`` what the module gave for these ids, and nothing is looked up again.
         """
         if self.threshold is None:
             return torch.zeros((), device=ids.device)
-        return pruning_penalty(self(ids), temperature=temperature)
+        if vectors is None:
+            vectors = self(ids)
+        elif vectors.shape != (*ids.shape, self.embedding_dim):
+            raise DataError(
+                f"ids of the shape {tuple(ids.shape)} have vectors of the shape "
+                f"{(*ids.shape, self.embedding_dim)}, not {tuple(vectors.shape)}; pass what the "
+                "module gave for these ids"
+            )
+        return pruning_penalty(vectors, temperature=temperature)
 
     @torch.no_grad()
     def diagnostics(self) -> Diagnostics:
@@ -200,6 +238,7 @@ class CompositionalEmbedding(PrunableEmbedding):
         if self.hash is not None:
             return self.hash(places_of(ids, self.positions, self.num_embeddings))
         assert self.codes is not None
+        ids = checked_ids(ids)
         is_known = (ids >= 0) & (ids < self.num_embeddings)
         found = self.codes[ids.clamp(0, self.num_embeddings - 1)].long()
         return tuple(torch.where(is_known, rows, -1) for rows in found.unbind(-1))
@@ -242,6 +281,12 @@ class CompositionalEmbedding(PrunableEmbedding):
         if padding is not None and self.positions is not None:
             padding = int(self.positions[padding])
         return rows_of_entities(self._indices(), self.num_embeddings, left_out=padding)
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        """Codes in as few bytes as they take, beside what every prunable embedding saves."""
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        if self.codes is not None:
+            destination[prefix + "codes"] = narrow(self.codes)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         device = self.weight.device

@@ -16,6 +16,7 @@ from torch import Tensor
 from cerp.assignment.residual_kmeans import learn_codes
 from cerp.data.ids import Int32Array
 from cerp.errors import ConfigError, DataError
+from cerp.models.embeddings.base import checked_ids
 
 DEFAULT_BOOKS = 4
 """Of codes that are learned from vectors."""
@@ -44,7 +45,7 @@ def places_of(ids: Tensor, positions: Tensor | None, num_embeddings: int) -> Ten
     No hash has a row for -1, so that lookups refuse such ids, on GPUs too, as
     nn.Embedding does.
     """
-    ids = ids.long()
+    ids = checked_ids(ids).long()
     places = ids if positions is None else positions[ids]
     return torch.where((ids >= 0) & (ids < num_embeddings), places, -1)
 
@@ -93,4 +94,4 @@ def room_for(kept: Tensor | None, saved: Tensor | None, device: torch.device) ->
         return None
     if kept is not None and kept.shape == saved.shape:
         return kept
-    return torch.empty(saved.shape, dtype=saved.dtype, device=device)
+    return torch.empty(saved.shape, dtype=torch.int32, device=device)

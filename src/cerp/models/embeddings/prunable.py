@@ -7,11 +7,13 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from cerp.budget import Budget
 from cerp.choices import ThresholdStart
 from cerp.errors import ConfigError, DataError
 from cerp.models.embeddings.base import Embedding
+from cerp.models.embeddings.packing import packed_bits, unpacked_bits
 from cerp.pruning.functional import margin, soft_threshold, top_mask
 from cerp.pruning.thresholds import initial_threshold
 
@@ -36,9 +38,10 @@ class PrunableEmbedding(Embedding):
 
     def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None) -> None:
         super().__init__(num_embeddings, embedding_dim, padding_idx)
+        single = torch.promote_types(torch.get_default_dtype(), torch.float32)
         self.register_parameter("threshold", None)
-        self.register_buffer("shift", torch.zeros(()))
-        self.register_buffer("ceiling", torch.ones(()))
+        self.register_buffer("shift", torch.zeros((), dtype=single))
+        self.register_buffer("ceiling", torch.ones((), dtype=single))
         self.register_buffer("mask", None)
 
     @property
@@ -55,12 +58,14 @@ class PrunableEmbedding(Embedding):
 
     def effective_weight(self) -> Tensor:
         """Ŵ: the weights as lookups see them."""
+        self._refuse_stale_wrapper()
         if self.threshold is not None:
             return soft_threshold(self.weight, self.threshold + self.shift, self.ceiling)
         return self.weight if self.mask is None else self.weight * self.mask
 
     def effective_rows(self, rows: Tensor) -> Tensor:
         """Some rows of Ŵ, at the price of those alone."""
+        self._refuse_stale_wrapper()
         weight = F.embedding(rows, self.weight)
         if self.threshold is not None:
             threshold = F.embedding(rows, self.threshold) + self.shift
@@ -76,11 +81,14 @@ class PrunableEmbedding(Embedding):
     ) -> None:
         """Give every entry a learnable threshold (see `cerp.pruning.thresholds.initial_threshold`).
 
-        ``threshold`` is a new parameter: make optimizers after this call.
+        ``threshold`` is a new parameter, of 32 bits at least: make optimizers, and wrappers such
+        as ``DistributedDataParallel``, after this call.
         """
         if self.threshold is not None or self.mask is not None:
             raise ConfigError("pruning starts once, from dense weights; these are pruned already")
-        start = initial_threshold(init, self.weight.detach(), scale, generator)
+        weight = self.weight.detach()
+        single = weight.to(torch.promote_types(weight.dtype, torch.float32))
+        start = initial_threshold(init, single, scale, generator)
         self.threshold = nn.Parameter(start)
         self.shift.zero_()
 
@@ -158,14 +166,68 @@ class PrunableEmbedding(Embedding):
             raise DataError("the initial weights hold NaN or infinity")
         self.weight.copy_(initial_weight.to(self.weight.device) * self.mask)
 
+    def _refuse_stale_wrapper(self) -> None:
+        """Refuse a data-parallel wrapper that was made before the thresholds were there.
+
+        It would average the gradients of the weights alone: the thresholds of the processes,
+        and so their masks, would come apart without a word.
+        """
+        if self.threshold is None or torch.compiler.is_compiling():
+            return
+        wrapper = getattr(DistributedDataParallel, "_active_ddp_module", None)
+        if wrapper is None:
+            return
+        if not any(known is self.threshold for known in wrapper._module_parameters):
+            raise ConfigError(
+                "the model was wrapped in DistributedDataParallel before start_pruning(), so that "
+                "processes would not share the gradients of thresholds; wrap the model after "
+                "start_pruning(), and once more after project() or freeze()"
+            )
+
+    def _apply(self, fn: Any, recurse: bool = True) -> PrunableEmbedding:
+        """Casts and moves; what thresholds are made of stays at 32 bits or more."""
+        kept = {
+            name: value.data
+            for name in ("threshold", "shift", "ceiling")
+            if (value := getattr(self, name)) is not None
+        }
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, value in kept.items():
+            moved = getattr(self, name)
+            if torch.finfo(moved.dtype).bits < 32:
+                moved.data = value.to(moved.device, torch.float32)
+        return self
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        """Of masked weights the stored values, in order, and the mask as bits."""
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        if self.mask is not None and not keep_vars:
+            destination[prefix + "weight"] = self.weight.detach()[self.mask]
+            destination[prefix + "mask"] = packed_bits(self.mask)
+
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         """Take over the state, dense, pruning or masked, of what is loaded."""
         if prefix + "threshold" not in state_dict:
             self.threshold = None
         elif self.threshold is None:
-            self.threshold = nn.Parameter(torch.empty_like(self.weight))
+            single = torch.promote_types(self.weight.dtype, torch.float32)
+            self.threshold = nn.Parameter(torch.empty_like(self.weight, dtype=single))
         if prefix + "mask" not in state_dict:
             self.mask = None
-        elif self.mask is None:
-            self.mask = torch.empty_like(self.weight, dtype=torch.bool)
+        else:
+            self._unpack(state_dict, prefix)
+            if self.mask is None:
+                self.mask = torch.empty_like(self.weight, dtype=torch.bool)
         super()._load_from_state_dict(state_dict, prefix, *rest)
+
+    def _unpack(self, state_dict: dict[str, Any], prefix: str) -> None:
+        """Mask and weights as they were before `_save_to_state_dict`; older states are whole."""
+        bits, values = state_dict[prefix + "mask"], state_dict.get(prefix + "weight")
+        if bits.dtype != torch.uint8 or values is None:
+            return
+        mask = unpacked_bits(bits, self.weight.shape)
+        if mask is None or values.shape != (int(mask.sum()),):
+            return  # of another size, which torch then says
+        weight = torch.zeros(mask.shape, dtype=values.dtype, device=values.device)
+        weight[mask.to(values.device)] = values
+        state_dict[prefix + "mask"], state_dict[prefix + "weight"] = mask, weight
