@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cerp.assignment.bucket_rule import bucket_count
 from cerp.assignment.hashing import smallest_bucket_count
-from cerp.budget import Budget, parse_size
+from cerp.budget import Budget, default_budget, parse_size
 from cerp.errors import ConfigError
 
 GOWALLA = 70_839
@@ -123,3 +123,12 @@ def test_a_tighter_budget_never_has_more_buckets():
 def test_budgets_need_no_torch():
     check = "import sys, cerp.budget; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("entities", "budget"),
+    # Of d = 128: 1% of 32,000 x 128 is 40,960; 5% of 6,500 x 128 is 41,600; then 10% and 20%.
+    [(32_000, "99%"), (31_000, "95%"), (6_500, "95%"), (6_000, "90%"), (3_000, "80%"), (10, "80%")],
+)
+def test_the_default_budget_leaves_enough_values(entities: int, budget: str):
+    assert default_budget(entities, 128) == budget

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cerp.cli.options import load_splits
-from cerp.config import LARGEST_SEED, Config, RunOptions
+from cerp.config import LARGEST_SEED, Config, RunOptions, TrainConfig, doubts
 from cerp.errors import ConfigError
 
 
@@ -70,3 +72,11 @@ def test_a_hash_has_two_codebooks():
         Config(codebooks=4)
     assert Config(codebooks=2).codebooks == 2
     assert Config(assignment="learned", codebooks=8).codebooks == 8
+
+
+@pytest.mark.parametrize(("rate", "word"), [(3.0, "diverges"), (1e-9, "stays as it starts")])
+def test_a_learning_rate_that_cannot_be_is_doubted(rate: float, word: str):
+    (doubt,) = doubts(replace(Config(), train=TrainConfig(learning_rate=rate)))
+    assert "the learning rate of training" in doubt
+    assert word in doubt
+    assert doubts(Config()) == []

@@ -41,6 +41,7 @@ def pruned_share(percent: Fraction, num_entities: int, dim: int) -> Fraction:
     return (1 - percent / 100) * num_entities * dim
 
 
+@UNITS.register("values")
 @UNITS.register("")
 def count(number: Fraction, num_entities: int, dim: int) -> Fraction:
     """The number itself."""
@@ -109,6 +110,24 @@ class Budget:
                 f"to {full:,} (the full table)"
             )
         return limit
+
+
+LIKELY_SHARES = ("99%", "95%", "90%", "80%")
+ENOUGH_VALUES = 40_000
+
+
+def default_budget(num_entities: int, dim: int) -> str:
+    """The budget of a data set where none is asked for: by how large its full table is.
+
+    The highest of 99%, 95%, 90% and 80% that leaves 40,000 values, else 80%. A hundredth of a
+    small table is a few thousand values, far less than the ids and the graph in the same file.
+    """
+    leaving = (
+        share
+        for share in LIKELY_SHARES
+        if Budget.parse(share)._values(num_entities, dim) >= ENOUGH_VALUES
+    )
+    return next(leaving, LIKELY_SHARES[-1])
 
 
 def parse_size(text: str, name: str = "size") -> int:

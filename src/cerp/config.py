@@ -35,6 +35,9 @@ from cerp.kinds import fits
 RENAMED = {"hash": "hashing", "keep_seen": "store_seen", "values": "value_precision"}
 """Entries of `Config` by their names in 0.1, which records of results still have."""
 
+LIKELY_LEARNING_RATES = (1e-6, 0.5)
+"""Beyond them adaptive optimizers take steps as large as the weights, or none to speak of."""
+
 LARGEST_SEED = 2**32 - 1
 """Some random numbers are hashes of one 64-bit word: half of it is the seed."""
 
@@ -259,11 +262,15 @@ class RunOptions:
     """Where results and checkpoints go; None keeps everything in memory."""
     resume: bool = False
     """Go on with the run that is in the folder; otherwise the folder must not hold one."""
+    overwrite: bool = False
+    """Remove the run that is in the folder, and train anew."""
     checkpoint_seconds: float = 60.0
     quiet: bool = False
 
     def __post_init__(self) -> None:
         check_device(self.device)
+        if self.resume and self.overwrite:
+            raise ConfigError("resume=True goes on with a run, overwrite=True removes it: give one")
 
 
 def check_device(name: str) -> None:
@@ -278,6 +285,21 @@ def check_seed(seed: int) -> None:
     """Refuse what is not a seed."""
     if not 0 <= seed <= LARGEST_SEED:
         raise ConfigError(f"seed is {seed}; give a number from 0 to {LARGEST_SEED:,}")
+
+
+def doubts(config: Config) -> list[str]:
+    """What is possible in a configuration and hardly meant, in words."""
+    lowest, highest = LIKELY_LEARNING_RATES
+    return [
+        f"the learning rate of {stage}, {rate:g}, is {'above' if rate > highest else 'below'} what "
+        f"any model here learns with ({lowest:g} to {highest:g}); expect one that "
+        + ("diverges" if rate > highest else "stays as it starts")
+        for stage, rate in (
+            ("pruning", config.prune.learning_rate),
+            ("training", config.train.learning_rate),
+        )
+        if not lowest <= rate <= highest
+    ]
 
 
 def default_batch_size(num_interactions: int) -> int:

@@ -161,9 +161,10 @@ def test_data_fetch_lists_what_is_here(tmp_path: Path):
         (["data", "fetch", "movielens"], "is no public data set; choose one of gowalla, yelp2020"),
         (
             ["evaluate", "bpr", "--data", "synthetic"],
-            "unknown model 'bpr'; choose one of popularity",
+            "bpr: no such file or folder, and no model that needs no training; those are popul",
         ),
-        (["evaluate", "popularity"], "Missing option"),
+        (["evaluate", "popularity"], "say which data with --data"),
+        (["train", "synthetic"], "say where the run goes, before it is trained: -o RUN"),
         (["frobnicate"], "No such command"),
     ],
 )
@@ -260,14 +261,20 @@ def test_train_json_says_how_rows_are_chosen_and_what_codes_take(trained, tmp_pa
     assert result.returncode == 0, result.stderr
     [model] = json.loads(result.stdout)["models"]
     assert (model["assignment"], model["codebooks"], model["buckets"]) == ("learned", 3, 9)
-    sections = section_bytes((tmp_path / "a" / "model-50%.cerp").read_bytes())
+    sections = section_bytes((tmp_path / "a" / "model-50pct.cerp").read_bytes())
     # 200 entities, 3 books, 4 bits to tell 9 rows apart: 300 bytes, or fewer where they deflate.
     assert 0 < model["code_bytes"] == sections["codes"] <= 300
     assert model["embedding_bytes"] == embedding_bytes(sections)
-    hashed = run("train", str(folder / "data"), *options.split(), "--assignment", "hash")
+    hashed = run(
+        *("train", str(folder / "data"), *options.split(), "--assignment", "hash"),
+        *("-o", str(tmp_path / "b")),
+    )
     [model] = json.loads(hashed.stdout)["models"]
     assert (model["assignment"], model["codebooks"], model["code_bytes"]) == ("hash", 2, 0)
-    none = run("train", str(folder / "data"), *options.split(), "--method", "dhe")
+    none = run(
+        *("train", str(folder / "data"), *options.split(), "--method", "dhe"),
+        *("-o", str(tmp_path / "c")),
+    )
     assert none.returncode == 0, none.stderr
     [model] = json.loads(none.stdout)["models"]
     assert [model[key] for key in ("assignment", "codebooks", "code_bytes")] == [None] * 3
@@ -275,7 +282,8 @@ def test_train_json_says_how_rows_are_chosen_and_what_codes_take(trained, tmp_pa
 
 def test_more_codebooks_than_a_hash_has_are_refused_in_the_words_of_the_command_line(trained):
     folder, _ = trained
-    result = run("train", str(folder / "data"), "--assignment", "hash", "--codebooks", "4")
+    options = ["--assignment", "hash", "--codebooks", "4", "-o", str(folder / "none")]
+    result = run("train", str(folder / "data"), *options)
     assert result.returncode == 2
     assert "a hash has two codebooks, not 4" in result.stderr
     assert "--assignment learned" in result.stderr
@@ -291,10 +299,11 @@ def test_a_run_folder_holds_a_file_for_every_product(trained):
         "judged-popularity.json",
         "metrics.json",
         "curves.jsonl",
-        *(f"trained-{budget}.safetensors" for budget in ("95%", "300")),
-        *(f"judged-{budget}.json" for budget in ("95%", "300")),
-        *(f"shipped-{budget}.json" for budget in ("95%", "300")),
-        *(f"model-{budget}.cerp" for budget in ("95%", "300")),
+        "split",
+        *(f"trained-{budget}.safetensors" for budget in ("95pct", "300")),
+        *(f"judged-{budget}.json" for budget in ("95pct", "300")),
+        *(f"shipped-{budget}.json" for budget in ("95pct", "300")),
+        *(f"model-{budget}.cerp" for budget in ("95pct", "300")),
     }
 
 
@@ -321,13 +330,15 @@ def test_evaluate_refuses_a_run_of_other_data(trained):
         (["--budget", "20B"], "an embedding of 20 bytes is too small here"),
         (["--backbone", "ncf"], "unknown backbone 'ncf'; choose one of lightgcn, mf, mlp"),
         (["--assignment", "hash", "--buckets", "2"], "the smallest bucket count that can is 15"),
-        (["--resume"], "--resume needs the folder of the run"),
+        (["--budget", "90"], "write --budget 90% to prune 90% of the full table"),
+        (["--resume", "--overwrite"], "goes on with a run, --overwrite removes it: give one"),
         (["--epochs", "0"], "epochs is 0; it must be above 0"),
     ],
 )
 def test_train_refuses_the_impossible(trained, options: list[str], message: str):
     folder, _ = trained
-    result = run("train", str(folder / "data"), *options)
+    result = run("train", str(folder / "data"), *options, "-o", str(folder / "none"))
+    assert not (folder / "none").exists()
     assert result.returncode == 2
     assert message in " ".join(result.stderr.split())
     assert "Traceback" not in result.stderr
@@ -365,10 +376,10 @@ def test_export_keeps_the_precision_and_the_size_of_a_run_under_a_limit(trained,
     assert target.read_bytes() == (place / "model-2KB.cerp").read_bytes()
 
 
-def test_train_says_why_there_is_no_file(trained):
+def test_train_says_why_there_is_no_file(trained, tmp_path: Path):
     folder, _ = trained
-    options = "--budget 50% --method dhe --backbone mf --dim 8 --epochs 1"
-    result = run("train", str(folder / "data"), *options.split())
+    options = "--budget 50% --method dhe --backbone mf --dim 8 --epochs 1 -o"
+    result = run("train", str(folder / "data"), *options.split(), str(tmp_path / "run"))
     assert result.returncode == 0, result.stderr
     assert "no file: 50%: DeepHashEmbedding cannot be written" in " ".join(result.stderr.split())
 
@@ -385,7 +396,7 @@ def test_export_under_a_limit_writes_the_best_that_fits(trained):
 
 def test_export_puts_given_titles_into_a_file_of_limited_size_too(trained, tmp_path: Path):
     folder, _ = trained
-    items = cerp.load(folder / "run" / "model-95%.cerp").items.values.tolist()
+    items = cerp.load(folder / "run" / "model-95pct.cerp").items.values.tolist()
     titles = tmp_path / "titles.csv"
     titles.write_text(f"item,title\n{items[2]},The Third\n", encoding="utf-8")
     export(folder, "--titles", str(titles), "--max-file-size", "100KB")
@@ -403,7 +414,7 @@ def test_export_names_the_models_there_are(trained):
 
 def test_evaluate_judges_a_file_as_its_run(trained):
     folder, found = trained
-    file = folder / "run" / "model-95%.cerp"
+    file = folder / "run" / "model-95pct.cerp"
     result = run("evaluate", str(file), "-d", str(folder / "data"), "--json")
     judged = json.loads(result.stdout)["ndcg@10"]
     assert judged == pytest.approx(found["models"][0]["test"]["ndcg@10"], abs=1e-6)
@@ -411,7 +422,7 @@ def test_evaluate_judges_a_file_as_its_run(trained):
 
 def test_evaluate_refuses_a_file_of_other_data(trained):
     folder, _ = trained
-    result = run("evaluate", str(folder / "run" / "model-95%.cerp"), "-d", "synthetic")
+    result = run("evaluate", str(folder / "run" / "model-95pct.cerp"), "-d", "synthetic")
     assert result.returncode == 2
     assert "was made of other data" in result.stderr
 
@@ -421,6 +432,7 @@ def test_train_takes_the_settings_that_tune_found(tmp_path: Path):
     (tmp_path / "best.json").write_text(json.dumps(best))
     cerp.Splits.save(synthetic(120, 80, 1500).split(seed=0), tmp_path / "data")
     options = ["--settings", str(tmp_path / "best.json"), "--budget", "50%", "--json"]
+    options += ["-o", str(tmp_path / "run")]
     result = run("train", str(tmp_path / "data"), *options)
     (model,) = json.loads(result.stdout)["models"]
     assert model["nnz"] == 200 * 4  # UD, half of d = 8
@@ -429,7 +441,7 @@ def test_train_takes_the_settings_that_tune_found(tmp_path: Path):
 def test_settings_of_another_method_are_refused(tmp_path: Path):
     best = {"method": "ud", "backbone": "mf", "settings": {}}
     (tmp_path / "best.json").write_text(json.dumps(best))
-    options = ["--settings", str(tmp_path / "best.json"), "--method", "qr"]
+    options = ["--settings", str(tmp_path / "best.json"), "--method", "qr", "-o", "none"]
     result = run("train", "synthetic", *options)
     assert result.returncode == 2
     assert "holds settings of ud on mf; leave out --method and --backbone" in result.stderr

@@ -96,10 +96,12 @@ def test_a_file_that_is_no_model_gives_an_error_and_exit_code_2(tmp_path: Path, 
 
 
 def test_a_folder_is_answered_with_the_model_files_in_it(tmp_path: Path):
-    (tmp_path / "model-99%.cerp").write_bytes(GOLDEN.read_bytes())
+    (tmp_path / "model-99pct.cerp").write_bytes(GOLDEN.read_bytes())
     result = inspect(str(tmp_path))
     assert result.returncode == 2
-    assert f"is a folder; name a model file (.cerp): {tmp_path / 'model-99%.cerp'}" in result.stderr
+    assert (
+        f"is a folder; name a model file (.cerp): {tmp_path / 'model-99pct.cerp'}" in result.stderr
+    )
 
 
 def test_a_missing_file_is_named():

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cerp.cli import app
-from cerp.cli.options import question_small_counts
+from cerp.cli.options import refuse_unclear_budgets
 from cerp.comparison import tuning_search
 from cerp.comparison.tune import tune
 from cerp.comparison.tuned import BestSettings, read_tuned
@@ -180,10 +180,10 @@ def test_an_impossible_search_leaves_no_folder(splits, trials, changes, message,
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(("budget", "is_asked"), [("90", True), ("90%", False), ("100", False)])
-def test_a_count_that_may_lack_its_percent_sign_is_asked_about(budget: str, is_asked: bool, capsys):
-    question_small_counts([budget])
-    assert ("90 values; did you mean 90%?" in capsys.readouterr().err) == is_asked
+def test_a_count_that_may_lack_its_percent_sign_is_refused_with_both_readings():
+    refuse_unclear_budgets(["90%", "100", "90values"])
+    with pytest.raises(ConfigError, match=r"write --budget 90% .*, or --budget 90values"):
+        refuse_unclear_budgets(["90"])
 
 
 def test_withholding_the_test_part_changes_nothing_else(splits):

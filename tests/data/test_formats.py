@@ -73,7 +73,9 @@ def test_a_package_is_imported_only_when_no_format_of_our_own_applies(arrows: Pa
 
 def test_an_unknown_suffix_lists_the_formats_of_all_packages(arrows: Path):
     unknown = arrows.rename(arrows.with_suffix(".xls"))
-    with pytest.raises(DataError, match="one of arrows, csv, jsonl, lightgcn, parquet, recbole"):
+    with pytest.raises(
+        DataError, match="one of arrows, csv, duckdb, jsonl, lightgcn, parquet, recbole"
+    ):
         cerp.read(unknown)
 
 

@@ -87,7 +87,7 @@ def test_unusable_text_is_refused(tmp_path: Path, content: str | bytes, message:
         ({"min_rating": 9}, "no interactions"),
         ({"min_rating": float("nan")}, "min_rating=nan cannot be compared"),
         ({"k_core": 3}, "nothing is left"),
-        ({"format": "excel"}, "unknown format 'excel'; choose one of csv, jsonl"),
+        ({"format": "excel"}, "unknown format 'excel'; choose one of csv, duckdb, jsonl"),
         ({"delimiter": "x"}, "unknown delimiter 'x'"),
         ({"encoding": "klingon"}, "encoding='klingon' is not known"),
         ({"encoding": "hex"}, "encoding='hex' is not a text encoding"),

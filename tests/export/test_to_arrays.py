@@ -30,6 +30,7 @@ from cerp.errors import ConfigError, DataError
 from cerp.evaluation.evaluate import evaluate
 from cerp.export.size_limit import SizeLimit, within
 from cerp.export.to_arrays import as_shipped, scorer_of, ship
+from cerp.naming import model_file
 from cerp.runs.encodings import Written, best_written, every_encoding
 from cerp.runs.fit import fit_all
 from cerp.runs.fitted_model import FittedModel
@@ -399,7 +400,7 @@ def test_a_lightgcn_file_cannot_leave_out_its_graph():
 def test_a_model_is_saved_within_its_limit_as_the_run_writes_it(tmp_path: Path, size: str):
     model = fit_all(splits(), replace(CONFIG, budgets=(size,)), replace(QUIET, folder=tmp_path))[0]
     model.save(tmp_path / "saved.cerp")
-    written = (tmp_path / f"model-{size}.cerp").read_bytes()
+    written = (model_file(tmp_path, size)).read_bytes()
     assert (tmp_path / "saved.cerp").read_bytes() == written
     assert embedding_bytes(section_bytes(written)) <= int(size.removesuffix("B"))
 

@@ -27,6 +27,7 @@ from cerp.methods.base import Context, Method
 from cerp.methods.esapn.embedding import GrowingEmbedding
 from cerp.methods.pep import PrunableTable
 from cerp.models.embeddings.compositional import CompositionalEmbedding
+from cerp.naming import model_file
 from cerp.runs.fit import fit_all
 from cerp.runs.fitted_model import FittedModel
 from cerp.runtime import Runtime
@@ -111,7 +112,7 @@ def test_the_file_scores_every_user_as_the_model_does_or_the_result_says_why_the
         assert "cannot be written to a model file" in model.facts.why_no_file
         return
     users = np.arange(120, dtype=np.int32)
-    scores = cerp.load(folder / f"model-{model.budget}.cerp").score_all(users)
+    scores = cerp.load(model_file(folder, model.budget)).score_all(users)
     expected = model.recommender.scorer().score_all(users).numpy()
     np.testing.assert_allclose(scores, expected, atol=1e-5, rtol=1e-5)
 

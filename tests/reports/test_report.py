@@ -28,6 +28,7 @@ from cerp.errors import DataError
 from cerp.evaluation.baselines import Random
 from cerp.evaluation.evaluate import evaluate
 from cerp.evaluation.popularity import popularity_groups
+from cerp.naming import model_file
 from cerp.presets import preset
 from cerp.reports.commands import train_command
 from cerp.reports.findings import find
@@ -77,7 +78,7 @@ def write_run(
     data = encode(small_model("mf"), Encoding())
     for model in models:
         if "why_no_file" not in model:
-            (folder / f"model-{model['budget']}.cerp").write_bytes(data)
+            (model_file(folder, model["budget"])).write_bytes(data)
             model |= {"embedding_bytes": 500, "file_bytes": len(data)}
     config = Config(backbone="mf", dim=DIM, **settings).to_dict()
     result = {"config": config, "fingerprint": fingerprint, "version": "0.1.0", "device": "cpu"}
@@ -122,7 +123,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def test_the_figures_of_a_run_are_on_the_page(tmp_path: Path):
     run = write_run(tmp_path / "run", summary("90%", 0.12341))
-    size = (run / "model-90%.cerp").stat().st_size
+    size = (run / "model-90pct.cerp").stat().st_size
     text = text_of(page_of(run))
     assert "On the test part it has NDCG@10 0.1234" in text
     assert f"Its file has {size:,} bytes" in text
@@ -159,7 +160,7 @@ def test_metrics_that_cerp_did_not_write_are_refused(tmp_path: Path, content: st
 
 def test_a_file_that_is_not_that_of_the_run_is_refused(tmp_path: Path):
     run = write_run(tmp_path / "run", summary("90%", 0.1))
-    (run / "model-90%.cerp").write_bytes(encode(small_model("mf"), Encoding("int8")))
+    (run / "model-90pct.cerp").write_bytes(encode(small_model("mf"), Encoding("int8")))
     with pytest.raises(DataError, match="not the file of this run"):
         find(read_runs([run]))
 
@@ -321,7 +322,7 @@ def test_the_page_is_far_below_three_megabytes_at_the_widest(tmp_path: Path):
         result = json.loads((run / "metrics.json").read_text())
         result["models"][0]["file_bytes"] = len(data)
         (run / "metrics.json").write_text(json.dumps(result))
-        (run / "model-90%.cerp").write_bytes(data)
+        (run / "model-90pct.cerp").write_bytes(data)
         curve = [{"stage": "train", "epoch": e, "loss": 1 / e, "nnz": e} for e in range(1, 400)]
         (run / "curves.jsonl").write_text("\n".join(map(json.dumps, curve)))
         runs.append(run)
@@ -337,7 +338,7 @@ def test_titles_ids_and_paths_are_escaped(tmp_path: Path):
     result |= {"device": hostile, "version": hostile}
     result["models"][0]["file_bytes"] = len(data)
     (run / "metrics.json").write_text(json.dumps(result))
-    (run / "model-90%.cerp").write_bytes(data)
+    (run / "model-90pct.cerp").write_bytes(data)
     (run / "curves.jsonl").write_text(json.dumps({"stage": hostile, "epoch": 1, "loss": 1}))
     html = page_of(run, title=hostile)
     assert not re.search(r"<(script|b|i)>", html)
@@ -379,7 +380,7 @@ def test_the_sections_in_the_table_add_up_to_the_file(trained: list[Path]):
     *sections, total = (row for row in rows if row)
     assert np.sum(sections, axis=0).tolist() == total
     on_disk = [
-        folder / f"model-{b}.cerp"
+        model_file(folder, b)
         for folder, b in zip(
             [trained[0], trained[0], trained[1]], ["80%", "95%", "full"], strict=True
         )

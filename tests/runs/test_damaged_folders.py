@@ -31,9 +31,9 @@ CONFIG = Config(
     train=TrainConfig(epochs=1),
 )
 ODD: tuple[Any, ...] = (None, True, -1, 10**400, "x", "\ud800", [], {}, {"a": [1]}, float("nan"))
-SEALED = ("plan.json", "judged-80%.json", "shipped-80%.json")
-PRODUCTS = (*SEALED, "order.safetensors", "searched.safetensors", "trained-80%.safetensors")
-OTHERS = ("metrics.json", "curves.jsonl", "model-80%.cerp")
+SEALED = ("plan.json", "judged-80pct.json", "shipped-80pct.json")
+PRODUCTS = (*SEALED, "order.safetensors", "searched.safetensors", "trained-80pct.safetensors")
+OTHERS = ("metrics.json", "curves.jsonl", "model-80pct.cerp")
 
 
 @pytest.fixture(scope="module")
@@ -147,9 +147,9 @@ def test_entries_of_other_types_or_missing_ones_are_refused_with_a_fitting_seal_
 
 
 def test_products_that_do_not_fit_together_are_refused(run: Path, splits: Splits):
-    tensors, facts = read_checkpoint(run / "trained-80%.safetensors")
+    tensors, facts = read_checkpoint(run / "trained-80pct.safetensors")
     narrow = {name: tensor.reshape(-1)[:1].clone() for name, tensor in tensors.items()}
-    write_checkpoint(run / "trained-80%.safetensors", narrow, facts)
+    write_checkpoint(run / "trained-80pct.safetensors", narrow, facts)
     with pytest.raises(DataError, match="do not fit together"):
         load_run(run, splits)
 

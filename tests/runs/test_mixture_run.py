@@ -62,7 +62,7 @@ def finished(splits: Splits, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_file_judges_as_the_run_did_and_has_one_filter(finished: Path, splits: Splits):
     [facts] = json.loads((finished / "metrics.json").read_text())["models"]
-    runtime = cerp.load(finished / "model-80%.cerp")
+    runtime = cerp.load(finished / "model-80pct.cerp")
     judged = evaluate(runtime, splits, on="test")
     assert judged.mean["ndcg@10"] == pytest.approx(facts["test"]["ndcg@10"], rel=1e-6)
     mixture = facts["search"]["mixture"]
@@ -75,7 +75,7 @@ def test_a_finished_mixture_is_read_back(finished: Path, splits: Splits, monkeyp
     monkeypatch.setattr(pipeline, "mixture_facts", None)
     [model] = load_run(finished, splits)
     assert model.filter is not None
-    assert model.file() == (finished / "model-80%.cerp").read_bytes()
+    assert model.file() == (finished / "model-80pct.cerp").read_bytes()
     users = np.arange(20, dtype=np.int32)
     scores = cerp.runtime.Runtime(decode(model.file())).score_all(users)
     np.testing.assert_allclose(model.score_all(users), scores, rtol=1e-4, atol=1e-4)

@@ -71,7 +71,7 @@ def test_the_teacher_of_a_run_is_a_run_of_its_own(student: Path):
     assert (teacher.config.method, teacher.config.backbone) == ("full", "lightgcn")
     [model] = load_run(student, splits())
     assert model.config.assignment == "learned"
-    assert model.recommend(0) == cerp.load(student / "model-60%.cerp").recommend(0)
+    assert model.recommend(0) == cerp.load(student / "model-60pct.cerp").recommend(0)
 
 
 def test_a_run_knows_what_its_teacher_had(student: Path):

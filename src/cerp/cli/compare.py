@@ -12,8 +12,8 @@ from cerp.cli.options import (
     AsJson,
     Device,
     needs_torch,
-    question_small_counts,
     reads_data,
+    refuse_unclear_budgets,
 )
 from cerp.cli.output import print_json, print_note
 from cerp.data.splits import Splits
@@ -91,7 +91,7 @@ def compare(
       cerp compare gowalla --settings tuned/best.json --processes 4 --device cuda -o compared
       cerp compare gowalla --merge machine-1 --merge machine-2 -o merged
     """
-    question_small_counts(budget)
+    refuse_unclear_budgets(budget)
     with needs_torch("Comparing"):
         from cerp.comparison.compare import TABLE_FILES
         from cerp.comparison.compare import compare as run_comparison

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from cerp.cli.options import AsJson, JudgeUsers, reads_data
 from cerp.cli.output import print_json, print_note, print_table
 from cerp.data import datasets
+from cerp.data.source_facts import is_index, times_in_words
 from cerp.data.splits import PARTS, Splits
 from cerp.evaluation.id_leak import LeakReport, id_leak
 from cerp.terminal import printable
@@ -32,7 +35,7 @@ def info(
     judge_users: JudgeUsers = None,
     as_json: AsJson = False,
 ) -> None:
-    """Sizes, fingerprints, and whether the numbering of ids gives test interactions away.
+    """What was read, sizes, and whether the numbering of ids gives test interactions away.
 
     The id check ranks by nothing but nearby ids, with no training, once as the
     ids are numbered ('native') and once shuffled. Where native is clearly better,
@@ -46,12 +49,13 @@ def info(
     """
     if not as_json:
         _print_sizes(splits)  # before what takes longer
+        _print_read(splits)
     leak = None
     if leak_check and len(splits.test):
         leak = id_leak(splits, seed=seed, judge_users=judge_users)
     if as_json:
         found = {"id_leak": leak.summary()} if leak else {}
-        print_json({**splits.meta(), "fingerprint": splits.fingerprint, **found})
+        print_json({**splits.meta(), "fingerprint": splits.fingerprint, **_read(splits), **found})
     elif leak:
         _print_leak(leak)
     elif leak_check:
@@ -65,6 +69,9 @@ def split(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder to create.", show_default=False)
     ],
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a split that is in the folder.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Cut data into train, valid and test, and save them as a folder.
@@ -78,7 +85,7 @@ def split(
       cerp data split ratings.csv --protocol leave-last-out -o last-out
       cerp data split ml-100k --min-rating 4 --seed 3 -o ml-100k-split
     """
-    splits.save(output)
+    splits.save(output, overwrite=overwrite)
     if as_json:
         print_json({**splits.meta(), "folder": str(output)})
     else:
@@ -126,6 +133,64 @@ def _print_sizes(splits: Splits) -> None:
     name = splits.protocol["name"]
     typer.echo(f"\nsplit        {f'{name} ({how})' if how else name}")
     typer.echo(f"fingerprint  {splits.fingerprint}")
+
+
+def _read(splits: Splits) -> dict[str, Any]:
+    """What came out of the source, for programs."""
+    whole, source = splits.train, splits.train.source
+    found: dict[str, Any] = {
+        "titles": len(splits.titles),
+        "users_without_training": int((np.diff(whole.user_offsets) == 0).sum()),
+        "items_without_training": int((whole.item_counts == 0).sum()),
+    }
+    if source is not None:
+        found["read"] = {**asdict(source), "merged": _merged(splits)}
+    return found
+
+
+def _merged(splits: Splits) -> int:
+    """Rows that repeated an earlier pair."""
+    source = splits.train.source
+    assert source is not None
+    kept = sum(len(splits.part(name)) for name in PARTS)
+    return source.rows - source.left_out - kept
+
+
+def _print_read(splits: Splits) -> None:
+    source, told = splits.train.source, _read(splits)
+    lines: list[tuple[str, str]] = []
+    if source is not None:
+        lines.append(
+            (
+                "rows",
+                f"{source.rows:,}, {source.left_out:,} left out, "
+                f"{told['read']['merged']:,} merged or dropped",
+            )
+        )
+        chosen = ", ".join(f"{role} = {name}" for role, name in source.columns.items())
+        by = {True: "line 1 names them", False: "by position, there is no header"}
+        how = f" ({by[source.has_header]})" if source.has_header is not None else ""
+        lines.append(("columns", f"{chosen or 'those of the format'}{how}"))
+        if source.ignored:
+            names = (
+                f"{name!r} (an index)" if is_index(name) else str(name) for name in source.ignored
+            )
+            lines.append(("not read", ", ".join(names)))
+    times = [part.time for part in map(splits.part, PARTS) if part.time is not None]
+    if times:
+        lines.append(("times", times_in_words(np.concatenate(times))))
+    lines.append(("titles", f"{told['titles']:,} of {splits.num_items:,} items"))
+    lines += [
+        (f"untrained {side}", f"{count:,} have no interaction in train")
+        for side in ("users", "items")
+        if (count := told[f"{side}_without_training"])
+    ]
+    typer.echo()
+    width = max(len(label) for label, _ in lines)
+    for label, text in lines:
+        typer.echo(printable(f"{label:<{width}}  {text}"))
+    for warning in source.warnings if source is not None else ():
+        print_note("warning", warning)
 
 
 def _print_leak(leak: LeakReport) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import typer
 
 from cerp.cli.conventions import Conventions, print_conventions
-from cerp.cli.options import AsJson, Seed, load_splits, needs_torch
+from cerp.cli.options import AsJson, Seed, needs_torch, splits_of
 from cerp.cli.output import print_json, print_table
 from cerp.data.splits import Part, Splits
 from cerp.errors import DataError
@@ -35,14 +35,15 @@ def evaluate(
         ),
     ],
     data: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--data",
             "-d",
             show_default=False,
-            help="A data set by name, a split folder, or a file that is split at random.",
+            help="A data set by name, a split folder, or a file that is split at random.  "
+            "[default: the split that the run keeps]",
         ),
-    ],
+    ] = None,
     on: Annotated[Literal["test", "valid"], typer.Option(help="The part to judge on.")] = "test",
     k: Annotated[list[int], typer.Option("-k", help="Cut-off; repeat for several.")] = DEFAULT_KS,
     metric: Annotated[
@@ -66,9 +67,11 @@ def evaluate(
       cerp evaluate popularity random --data my-split --metric recall@20
       cerp evaluate popularity --data my-split -k 10 -k 100 --json
       cerp evaluate popularity run model.cerp --data my-split
+      cerp evaluate run
     """
     metric = metric or f"ndcg@{10 if 10 in k else k[0]}"
-    splits = load_splits(data, seed=seed)
+    _refuse_missing(models)
+    splits = splits_of(data, models, seed=seed)
     sample = None if users is None else evaluation.sample_users(splits, on, users, seed)
     judged = {
         label: evaluation.evaluate(scorer, splits, on=on, ks=k, users=sample)
@@ -91,6 +94,15 @@ def evaluate(
         _print_differences(differences)
     count = len(next(iter(judged.values())).users)
     print_conventions(whole=conventions, start=f"{count:,} users of {on}. ")
+
+
+def _refuse_missing(models: Sequence[str]) -> None:
+    for name in models:
+        if name not in UNTRAINED and not Path(name).exists():
+            raise DataError(
+                f"{name}: no such file or folder, and no model that needs no training; those are "
+                f"{', '.join(UNTRAINED)}"
+            )
 
 
 def _scorers(name: str, splits: Splits, on: Part, seed: int) -> dict[str, evaluation.Scorer]:

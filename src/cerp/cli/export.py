@@ -10,7 +10,7 @@ import typer
 from cerp.artifact import embedding_bytes, section_bytes
 from cerp.budget import parse_size
 from cerp.choices import ValuePrecision
-from cerp.cli.options import AsJson, Seed, load_splits, needs_torch
+from cerp.cli.options import AsJson, Seed, needs_torch, splits_of
 from cerp.cli.output import print_json, print_note, print_table
 from cerp.data.formats.titles import titles_of
 from cerp.errors import ConfigError
@@ -25,8 +25,15 @@ GraphName = Literal["edges", "tables"]
 
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
-    data: Annotated[str, typer.Option("--data", "-d", help="What the run was trained on.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data",
+            "-d",
+            help="What the run was trained on.  [default: the split that the run keeps]",
+        ),
+    ] = None,
     budget: Annotated[
         str | None, typer.Option(help="Which model of the run.  [default: the last]")
     ] = None,
@@ -72,16 +79,16 @@ def export(
 
     \b
     Examples:
-      cerp export run --data ratings.csv -o model.cerp
-      cerp export run --data ratings.csv --values int8 -o model.cerp
-      cerp export run --data ratings.csv --max-file-size 2MB -o model.cerp
+      cerp export run -o model.cerp
+      cerp export run --values int8 -o model.cerp
+      cerp export run --data my-split --max-file-size 2MB -o model.cerp
     """
     with needs_torch("Exporting a run"):
         from cerp.export.size_limit import SizeLimit
         from cerp.runs.encodings import best_written, every_encoding
         from cerp.runs.fit import load_run
     refuse_unwritable(output)
-    model = _chosen_model(load_run(run, load_splits(data, seed=seed), device=device), budget)
+    model = _chosen_model(load_run(run, splits_of(data, [run], seed=seed), device=device), budget)
     limit = SizeLimit(
         None if max_size is None else parse_size(max_size, "--max-size"),
         None if max_file_size is None else parse_size(max_file_size, "--max-file-size"),

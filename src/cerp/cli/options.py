@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from cerp.budget import Budget
-from cerp.cli.output import print_note
 from cerp.config import check_seed
 from cerp.data.datasets import load
 from cerp.data.formats.base import FORMATS
 from cerp.data.protocols import Protocol
 from cerp.data.splits import Splits
-from cerp.errors import MissingExtra
+from cerp.errors import ConfigError, MissingExtra
+from cerp.runs.kept_split import kept_split
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
@@ -38,9 +39,9 @@ def load_splits(
             metavar="DATA",
             show_default=False,
             help="A data set by name (synthetic, gowalla, yelp2020), an interactions file "
-            "(CSV/TSV, Parquet, JSON lines, LightGCN text, RecBole .inter), or a ready-made "
-            "split: a folder with train, test and optionally valid, as .txt (LightGCN text), "
-            ".csv, .parquet and so on.",
+            "(CSV/TSV, Parquet, JSON lines, LightGCN text, RecBole .inter, DuckDB), or a "
+            "ready-made split: a folder with train, test and optionally valid, as .txt "
+            "(LightGCN text), .csv, .parquet and so on.",
         ),
     ],
     protocol: Annotated[Protocol, typer.Option(help="How to split a file.")] = "random",
@@ -73,6 +74,21 @@ def load_splits(
     string_ids: Annotated[
         bool, typer.Option("--string-ids", help="Keep ids as text, also where they are numbers.")
     ] = False,
+    where: Annotated[
+        str | None,
+        typer.Option(help="Which rows to keep, in SQL, such as \"event = 'purchase'\"."),
+    ] = None,
+    time_format: Annotated[
+        str | None, typer.Option(help="How times are written, such as %d.%m.%Y.")
+    ] = None,
+    decimal: Annotated[
+        str | None, typer.Option(help="',' where a text file writes ratings as 3,5.")
+    ] = None,
+    sql: Annotated[
+        str | None,
+        typer.Option(help='What to read of a DuckDB database, such as "select * from sales".'),
+    ] = None,
+    titles: Annotated[Path | None, typer.Option(help="Text file of item ids and titles.")] = None,
 ) -> Splits:
     """The splits that a DATA argument and its options stand for."""
     check_seed(seed)
@@ -92,6 +108,23 @@ def load_splits(
         header=header,
         encoding=encoding,
         ids="string" if string_ids else None,
+        where=where,
+        time_format=time_format,
+        decimal=decimal,
+        sql=sql,
+        titles=titles,
+    )
+
+
+def splits_of(data: str | None, models: Sequence[str | Path], *, seed: int) -> Splits:
+    """The data given, else the split that the first run among the models keeps."""
+    if data is not None:
+        return load_splits(data, seed=seed)
+    for model in models:
+        if Path(model).exists() and (kept := kept_split(model)):
+            return kept
+    raise ConfigError(
+        f"say which data with --data: no split is kept beside {', '.join(map(str, models))}"
     )
 
 
@@ -141,13 +174,16 @@ def chosen_device(name: str) -> str:
     return chosen(name)
 
 
-def question_small_counts(budgets: Iterable[str]) -> None:
-    """Ask on standard error about budgets that may lack their percent sign, such as ``90``."""
+def refuse_unclear_budgets(budgets: Iterable[str]) -> None:
+    """Refuse budgets that may lack their percent sign, such as ``90``, with both readings."""
     for budget in budgets:
         parsed = Budget.parse(budget)
         kept = int(parsed.number)
         if parsed.unit == "" and kept < 100:
-            print_note("note", f"--budget {budget} allows {kept} values; did you mean {kept}%?")
+            raise ConfigError(
+                f"--budget {budget} is unclear: write --budget {kept}% to prune {kept}% of the "
+                f"full table, or --budget {kept}values to store {kept} values in all"
+            )
 
 
 def _column(given: str | None) -> str | int | None:

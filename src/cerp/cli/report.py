@@ -33,7 +33,7 @@ def report(
             "-d",
             help="What the runs were trained on: adds popularity, intervals, and recall by tenths "
             "of the catalogue. A data set by name, a split folder, or a file that is split at "
-            "random.",
+            "random.  [default: the split that the first run keeps]",
         ),
     ] = None,
     seed: Seed = 0,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from cerp.budget import default_budget
 from cerp.choices import Assignment, Refit, ValuePrecision
 from cerp.cli.conventions import Conventions, print_conventions
 from cerp.cli.options import (
@@ -17,19 +19,26 @@ from cerp.cli.options import (
     JudgeUsers,
     chosen_device,
     needs_torch,
-    question_small_counts,
     reads_data,
+    refuse_unclear_budgets,
 )
 from cerp.cli.output import print_json, print_note, print_table
-from cerp.config import RunOptions
+from cerp.config import Config, RunOptions, doubts
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
 from cerp.methods import METHODS
 from cerp.models import BACKBONES
+from cerp.naming import model_file
 from cerp.presets import preset, wanted_assignment, with_settings
 
 if TYPE_CHECKING:
     from cerp.runs.facts import ModelFacts
+
+
+def _needed(output: Path | None) -> Path | None:
+    if output is None:
+        raise ConfigError("say where the run goes, before it is trained: -o RUN, a new folder")
+    return output
 
 
 @reads_data
@@ -38,13 +47,19 @@ def train(
     seed: int,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Folder of the run: results and checkpoints."),
+        typer.Option(
+            "--output",
+            "-o",
+            callback=_needed,
+            help="Folder of the run: results, checkpoints and the split.  [required]",
+        ),
     ] = None,
     budget: Annotated[
         list[str] | None,
         typer.Option(
             help="Pruned share of the full table (99%), a count of values, or bytes of the "
-            "embedding (400KB); repeatable.  [default: 99%, or what --max-file-size allows]"
+            "embedding (400KB); repeatable.  [default: the highest of 99%, 95%, 90% and 80% that "
+            "leaves 40,000 values, or what --max-file-size allows]"
         ),
     ] = None,
     max_file_size: Annotated[
@@ -129,6 +144,9 @@ def train(
     ] = None,
     device: Device = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in -o.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Remove the run in -o, and train anew.")
+    ] = False,
     conventions: Conventions = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Also print what a researcher wants to know.")
@@ -156,12 +174,12 @@ def train(
         from cerp.comparison.variants import config_of
         from cerp.runs.fit import fit_all
         from cerp.runs.floor import below_floor, popularity_floor
-        from cerp.runs.folder import RunFolder, model_file
+        from cerp.runs.folder import RunFolder
+        from cerp.runs.kept_split import keep_split
         from cerp.training.distributed import process_group, rank
         from cerp.training.malloc import freed_memory_kept
-    question_small_counts(budget or [])
-    if resume and output is None:
-        raise ConfigError("--resume needs the folder of the run: -o RUN")
+    refuse_unclear_budgets(budget or [])
+    assert output is not None
     wanted = wanted_assignment({"assignment": assignment, "ordering": ordering})
     chosen = preset(preset_name, backbone or "lightgcn", method or "cerp", teacher, wanted)
     if settings is not None:
@@ -198,18 +216,23 @@ def train(
             "gamma": gamma,
         },
     )
+    if not budget and settings is None and preset_name == "default":
+        config = replace(config, budgets=_default_budgets(config, splits) or config.budgets)
+    for doubt in doubts(config):
+        print_note("warning", doubt)
     with process_group(chosen_device(device)) as own_device, freed_memory_kept(own_device):
-        options = RunOptions(device=own_device, folder=output, resume=resume)
+        options = RunOptions(own_device, output, resume, overwrite)
         try:
             models = fit_all(splits, config, options)
         except KeyboardInterrupt:
-            if output and rank() == 0:
+            if rank() == 0:
                 print_note("interrupted", f"the same command with --resume goes on in {output}")
             raise
         if rank() > 0:
             return
+    keep_split(output, splits)
     facts = [model.facts for model in models]
-    floor = popularity_floor(models, None if output is None else RunFolder(output))
+    floor = popularity_floor(models, RunFolder(output))
     warnings = [text for model in models if (text := below_floor(model, floor))]
     if as_json:
         print_json({"models": [one.to_json() for one in facts], "popularity": floor})
@@ -228,13 +251,18 @@ def train(
     for one in facts:
         if one.why_no_file:
             print_note("no file", f"{one.budget}: {one.why_no_file}")
-    if output is None:
-        print_note("not saved", "-o RUN would keep the model, its file and its curves")
-        return
     print_note("saved", str(output))
-    files = [model_file(one.budget) for one in facts if one.file_bytes is not None]
+    files = [model_file(output, one.budget) for one in facts if one.file_bytes is not None]
     if files:
-        print_note("serve", f"cerp serve {quote(str(output / files[-1]))}")
+        print_note("serve", f"cerp serve {quote(str(files[-1]))}")
+
+
+def _default_budgets(config: Config, splits: Splits) -> tuple[str, ...]:
+    """What is pruned where nobody says how much; the paper's preset and full size stay."""
+    is_limited = METHODS[config.method].has_vectors and config.method != "full"
+    if config.max_file_size is not None or not is_limited:
+        return ()
+    return (default_budget(splits.num_entities, config.dim),)
 
 
 def _told(mixture: dict[str, Any], facts: ModelFacts) -> str:

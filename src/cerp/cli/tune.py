@@ -12,8 +12,8 @@ from cerp.cli.options import (
     Device,
     chosen_device,
     needs_torch,
-    question_small_counts,
     reads_data,
+    refuse_unclear_budgets,
 )
 from cerp.cli.output import print_json, print_note, print_table
 from cerp.data.splits import Splits
@@ -62,7 +62,7 @@ def tune(
         from cerp.comparison.tune import BEST_FILE
         from cerp.comparison.tune import tune as search
         from cerp.training.malloc import freed_memory_kept
-    question_small_counts([budget])
+    refuse_unclear_budgets([budget])
     device = chosen_device(device)
     with freed_memory_kept(device):
         best = search(

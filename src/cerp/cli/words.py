@@ -15,9 +15,11 @@ OPTIONS = {
     for name in (
         "assignment", "backbone", "batch_size", "buckets", "budget", "codebooks", "data",
         "dataset", "delimiter", "device", "dim", "encoding", "epochs", "format", "gamma", "graph",
-        "item", "k_core", "learning_rate", "liked", "max_file_size", "max_size", "method",
+        "decimal", "item", "k_core",
+        "learning_rate", "liked", "max_file_size", "max_size", "method",
         "methods", "min_rating", "ordering", "output", "processes", "protocol", "rating", "refit",
-        "seed", "seeds", "settings", "time", "titles", "trials", "user", "users",
+        "seed", "seeds", "settings", "sql", "time", "time_format", "titles", "trials", "user",
+        "users", "where",
     )
 } | {
     "budgets": "--budget",
@@ -37,6 +39,7 @@ SWITCHES = {
     ("mix", True): "--mix",
     ("header", False): "--no-header",
     ("ids", "string"): "--string-ids",
+    ("overwrite", True): "--overwrite",
     ("resume", True): "--resume",
     ("skip_unknown", True): "--skip-unknown",
     ("store_seen", False): "--no-seen",
@@ -86,4 +89,9 @@ def _option(found: re.Match[str]) -> str:
         return SWITCHES[name, value]
     if name not in OPTIONS or isinstance(value, bool):
         return found[0]
-    return f"{OPTIONS[name]} {shlex.quote(str(value))}"
+    return f"{OPTIONS[name]} {_quoted(str(value))}"
+
+
+def _quoted(text: str) -> str:
+    """As one types it in a shell, in double quotes where it holds single ones."""
+    return f'"{text}"' if "'" in text and not set(text) & set('"$`\\!') else shlex.quote(text)

@@ -13,15 +13,16 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from cerp.data.download import download
 from cerp.data.formats.base import format_of_suffix
+from cerp.data.formats.titles import titles_of
 from cerp.data.readers import read
 from cerp.data.splits import PARTS, Splits
-from cerp.data.synthetic import synthetic
+from cerp.data.synthetic import synthetic, synthetic_titles
 from cerp.errors import ConfigError, DataError, DownloadError
 from cerp.files import to_disk
 
@@ -139,9 +140,14 @@ def load(
 
     """
     options = {key: value for key, value in read_options.items() if value is not None}
+    titles = options.pop("titles", None)
+    if titles is not None:
+        splits = load(source, protocol=protocol, seed=seed, **options)
+        return splits.with_titles(titles_of(splits.items, titles))
     if source == "synthetic":
         _refuse(options, source, "is generated, not read")
-        return synthetic().split(protocol, seed=seed)
+        named = replace(synthetic(), titles=synthetic_titles())
+        return named.split(protocol, seed=seed)
     published = PUBLIC_DATA_SETS.get(source) if isinstance(source, str) else None
     path = fetch(str(source)) if published else _located(source)
     tables = _part_tables(path)

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cerp.data.ids import Id, Ids, Int32Array, Int64Array, id_column
+from cerp.data.source_facts import SourceFacts
 from cerp.errors import ConfigError, DataError
 
 STRETCH = 1 << 16
@@ -51,6 +52,8 @@ class Interactions:
     """How many rows repeated an earlier pair and were merged into it."""
     titles: dict[Id, str] = field(default_factory=dict)
     """Human-readable names by original item id, where known."""
+    source: SourceFacts | None = None
+    """What was read, and from where; None of interactions that were made of arrays."""
 
     @classmethod
     def from_codes(

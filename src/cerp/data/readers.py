@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -10,12 +11,15 @@ from typing import Any, Literal
 from cerp.data.formats import text_files
 from cerp.data.formats.base import FORMATS, SourceFile
 from cerp.data.formats.columns import Column, Wanted
+from cerp.data.formats.duckdb_scan import Database, ScanError
 from cerp.data.formats.frames import read_frame
 from cerp.data.formats.parquet import parts_in, read_parts
 from cerp.data.formats.recognising import format_of_name, format_of_text
 from cerp.data.formats.sniffing import DELIMITERS
 from cerp.data.formats.titles import read_titles, titles_of
+from cerp.data.formats.typed_tables import read_typed
 from cerp.data.interactions import Interactions
+from cerp.data.source_facts import odd_ids
 from cerp.errors import ConfigError, DataError
 
 __all__ = ["read", "read_titles"]
@@ -38,21 +42,27 @@ def read(
     header: bool | None = None,
     encoding: str = "utf-8",
     ids: Literal["string"] | None = None,
+    where: str | None = None,
+    time_format: str | None = None,
+    decimal: Literal[","] | None = None,
+    sql: str | None = None,
     titles: str | os.PathLike[str] | None = None,
 ) -> Interactions:
     """Interactions from a file, a folder, a data frame or a sparse matrix.
 
     Files: delimited text (CSV, TSV, ``::`` and others), RecBole ``.inter``, LightGCN
-    text, JSON lines, all of them also with ``.gz``, and Parquet. A folder holds parts
-    of one Parquet table, or MovieLens-100K. Data frames: pandas, polars, pyarrow.
+    text, JSON lines, all of them also with ``.gz`` and ``.zip``, Parquet, and DuckDB databases.
+    A folder holds parts of one Parquet table, perhaps partitioned as Hive does (``day=1/``), or
+    MovieLens-100K. Data frames: pandas, polars, pyarrow, and whatever else gives Arrow streams
+    (``__arrow_c_stream__``), such as DuckDB's relations.
 
     Parameters
     ----------
     source
         A path or a table.
     user
-        The column of user ids, by name, or by position from 0 where there are no names. Like
-        the three after it, found by itself where it can be.
+        The column of user ids, by name, or by position from 0. Like the three after it, found
+        by itself where it can be.
     item
         The column of item ids.
     rating
@@ -65,8 +75,8 @@ def read(
         Keep only users and items with at least this many interactions each.
     format
         The format of a file whose name does not tell it: ``csv`` (any delimited text),
-        ``recbole``, ``lightgcn``, ``jsonl``, ``parquet``, or one that another package adds (see
-        `cerp.data.formats.base`).
+        ``recbole``, ``lightgcn``, ``jsonl``, ``parquet``, ``duckdb``, or one that another package
+        adds (see `cerp.data.formats.base`).
     delimiter
         What separates the columns of delimited text.
     header
@@ -77,6 +87,15 @@ def read(
         ``"string"`` keeps ids as text. Otherwise they are integers where the source says so, or
         in text where every id of the column is a plain non-negative integer (``007`` is not
         one). Blanks around a field of delimited text are no part of it, quoted or not.
+    where
+        Which rows to keep: a condition in SQL over the columns, such as
+        ``"event = 'purchase'"``. Where columns have no names, they are ``column0`` and so on.
+    time_format
+        How times are written, where they are neither numbers nor ISO 8601: ``"%d.%m.%Y"``.
+    decimal
+        ``","`` where delimited text writes ratings as ``3,5``.
+    sql
+        What to read of a DuckDB database: ``"select customer, sku from sales"``.
     titles
         A file of item titles, see `read_titles`.
 
@@ -100,15 +119,18 @@ def read(
       1.5 per user, 1.5 per item, 75.00% of all pairs
 
     """
-    wanted = Wanted(user, item, rating, time, min_rating, ids)
-    options = _FileOptions(format, delimiter, header, encoding)
+    wanted = Wanted(user, item, rating, time, min_rating, ids, where, time_format, decimal)
+    options = _FileOptions(format, delimiter, header, encoding, sql)
     name = f"the {type(source).__name__}"
     if hasattr(source, "tocoo"):
         _refuse(wanted.given() | options.given(), "a sparse matrix")
         data = Interactions.from_sparse(source)
     elif _is_frame(source):
-        _refuse(options.given(), "a data frame")
+        _refuse(options.given() | ({"decimal"} & wanted.given()), "a data frame")
         data = read_frame(source, wanted)
+    elif hasattr(source, "__arrow_c_stream__"):
+        _refuse(options.given() | ({"decimal"} & wanted.given()), "an Arrow stream")
+        data = _read_stream(source, wanted, name)
     elif isinstance(source, str | os.PathLike):
         path = Path(source)
         name = str(path)
@@ -118,13 +140,44 @@ def read(
     else:
         raise DataError(
             f"cannot read a {type(source).__name__}; give a path, a pandas, polars or pyarrow "
-            "table, or a SciPy sparse matrix"
+            "table, an Arrow stream, or a SciPy sparse matrix"
         )
     try:
         data = (data if k_core is None else data.k_core(k_core)).usable()
     except DataError as error:
         raise DataError(f"{name}: {error}") from None
+    data = _warned(data)
     return data if titles is None else replace(data, titles=titles_of(data.items, titles))
+
+
+def _warned(data: Interactions) -> Interactions:
+    """The same, with what is odd about its ids."""
+    source = data.source
+    if source is None:
+        return data
+    found = (
+        odd_ids(side, ids.values, source.rows - source.left_out)
+        for side, ids in (("user", data.users), ("item", data.items))
+    )
+    return replace(data, source=replace(source, warnings=(*source.warnings, *filter(None, found))))
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """An Arrow stream and nothing else: DuckDB has rules of its own for some of its givers."""
+
+    __arrow_c_stream__: Callable[..., Any]
+
+
+def _read_stream(source: Any, wanted: Wanted, name: str) -> Interactions:
+    """Interactions of whatever gives Arrow streams; it is read once, into DuckDB."""
+    try:
+        with Database() as database:
+            database.register("stream", _Stream(source.__arrow_c_stream__))
+            database.rows("create temp table given as select * from stream")
+            return read_typed(database, "given", {}, name, wanted)
+    except ScanError as error:
+        raise DataError(f"{name}: not readable as an Arrow stream ({error})") from None
 
 
 def _is_frame(source: Any) -> bool:
@@ -139,6 +192,7 @@ class _FileOptions:
     delimiter: str | None
     header: bool | None
     encoding: str
+    sql: str | None = None
 
     def __post_init__(self) -> None:
         if self.format is not None:
@@ -148,7 +202,8 @@ class _FileOptions:
             raise ConfigError(f"unknown delimiter {self.delimiter!r}; choose one of {known}")
 
     def given(self) -> set[str]:
-        return {name for name in ("format", "delimiter", "header") if vars(self)[name] is not None}
+        names = ("format", "delimiter", "header", "sql")
+        return {name for name in names if vars(self)[name] is not None}
 
 
 def _refuse(given: set[str], what: str) -> None:
@@ -170,7 +225,7 @@ def _read_path(path: Path, wanted: Wanted, options: _FileOptions) -> Interaction
 def _read_file(path: Path, wanted: Wanted, options: _FileOptions) -> Interactions:
     chosen = options.format or format_of_name(path)
     if chosen is not None and not FORMATS[chosen].is_text:
-        return _read_as(chosen, SourceFile(path, path), wanted, options)
+        return _read_as(chosen, SourceFile(path, path, sql=options.sql), wanted, options)
     with text_files.plain_text(path, options.encoding) as plain:
         head = text_files.head(plain, path)
         text_files.refuse_nul(plain, path)

@@ -81,6 +81,11 @@ class Splits:
         """N = |U| + |I|"""
         return self.num_users + self.num_items
 
+    def with_titles(self, titles: dict[Id, str]) -> Splits:
+        """The same, with these names of items."""
+        parts = (replace(self.part(name), titles=titles) for name in PARTS)
+        return Splits(*parts, protocol=self.protocol)
+
     def part(self, name: Part) -> Interactions:
         """The part called train, valid or test."""
         return {"train": self.train, "valid": self.valid, "test": self.test}[name]
@@ -167,7 +172,7 @@ class Splits:
             "protocol": self.protocol,
         }
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
+    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write a folder: three files in the LightGCN format, ``meta.json``, ids and titles.
 
         The folder appears whole or not at all. Times are not kept: a split has
@@ -177,6 +182,8 @@ class Splits:
         ----------
         folder
             Where to; it must not exist.
+        overwrite
+            Replace an earlier split that is there; anything else stays.
 
         Raises
         ------
@@ -185,15 +192,20 @@ class Splits:
 
         """
         target = Path(folder)
-        if target.exists():
-            raise ConfigError(f"{target} exists already; remove it or choose another folder")
+        is_split = (target / "meta.json").is_file() and (target / "train.txt").is_file()
+        if target.exists() and not (overwrite and is_split):
+            advice = ", or give overwrite=True to replace it" if is_split else ""
+            raise ConfigError(f"{target} exists already; choose another folder{advice}")
         with errors_named(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             with scratch_beside(target, is_folder=True) as scratch:
                 self._write(scratch)
                 for written in (*scratch.iterdir(), scratch):
                     to_disk(written)
-                scratch.rename(target)
+                with scratch_beside(target, is_folder=True) as earlier:
+                    if target.exists():
+                        target.rename(earlier / target.name)
+                    scratch.rename(target)
                 to_disk(target.parent)
 
     def _write(self, folder: Path) -> None:

@@ -13,10 +13,12 @@ interactions, not with users times items.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import numpy.typing as npt
 
-from cerp.data.ids import Ids, Int64Array
+from cerp.data.ids import Id, Ids, Int64Array
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError
 
@@ -40,6 +42,16 @@ POPULARITY_SPREAD = 1.5
 """Standard deviations of the log-normal laws: the long tails of users and items."""
 ROUNDS_PER_BREADTH = 4
 """A user who draws only known items for so many rounds looks further: genre, everything."""
+
+GENRES = (
+    *("Mystery", "Comedy", "Romance", "Western", "Science fiction", "Documentary"),
+    *("Musical", "Horror", "Adventure", "History", "Animation", "Drama"),
+)
+PLACES = (
+    *("in Paris", "at sea", "in the mountains", "in space", "in the city"),
+    *("on the road", "in winter", "by night", "in wartime", "in the country"),
+)
+"""What genres and their niches are called in made-up titles."""
 
 FIRST_TIME, LAST_TIME = 1_577_836_800, 1_672_531_200
 """2020 to the end of 2022, in Unix seconds."""
@@ -86,6 +98,24 @@ def synthetic(
         items=Ids.range(num_items),
         time=_times(user, num_users, rng),
     )
+
+
+def synthetic_titles(num_items: int = 1_800, *, seed: int = 0) -> dict[Id, str]:
+    """Made-up titles for the items of `synthetic`: items of a niche are called alike.
+
+    So an eye sees whether a list makes sense: ``Mystery at sea 3`` is of the genre Mystery, of its
+    niche at sea, and the third item there.
+    """
+    niches = _Catalogue(num_items, np.random.default_rng(seed)).niche.tolist()
+    titles: dict[Id, str] = {}
+    found: Counter[int] = Counter()
+    for item, niche in enumerate(niches):
+        genre, place = divmod(niche, NICHES_PER_GENRE)
+        again, name = divmod(genre, len(GENRES))
+        found[niche] += 1
+        series = f" {again + 1}" if again else ""
+        titles[item] = f"{GENRES[name]}{series} {PLACES[place]} {found[niche]}"
+    return titles
 
 
 class _Catalogue:

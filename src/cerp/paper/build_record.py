@@ -18,6 +18,7 @@ from cerp.evaluation.id_leak import id_leak
 from cerp.evaluation.metrics import Metrics
 from cerp.evaluation.significance import paired_bootstrap
 from cerp.files import make_folder
+from cerp.naming import model_file
 from cerp.paper.planning import Planned
 from cerp.paper.recipe import Recipe, RecipeRun
 from cerp.paper.record import (
@@ -144,7 +145,7 @@ def _patterns(
         assert result.budget is not None
         job = Job(result.method, result.backbone, result.seed, (result.budget,))
         run = JobFolder.of(folder, job).run(result.budget)
-        path = run / f"model-{result.budget}.cerp"
+        path = model_file(run, result.budget)
         if path.exists():
             known[result.cell.name] = pattern(path)
     return known

@@ -15,6 +15,7 @@ from cerp.artifact import ShippedModel
 from cerp.config import Config
 from cerp.errors import ConfigError, DataError
 from cerp.kinds import fits
+from cerp.naming import model_file
 from cerp.runs.facts import ModelFacts
 
 Curve = list[dict[str, float]]
@@ -195,7 +196,7 @@ def _is_number(value: object) -> bool:
 
 def _file(folder: Path, facts: ModelFacts) -> ModelFile | None:
     """The file of a model, which must be the one that the run wrote."""
-    path = folder / f"model-{facts.budget}.cerp"
+    path = model_file(folder, facts.budget)
     if facts.file_bytes is None or not path.exists():
         return None
     model = artifact.read(path)

@@ -16,6 +16,7 @@ from cerp.reports.finished_runs import read_runs
 from cerp.reports.page import page
 from cerp.reports.sentences import what_is_not_shown, what_is_shown
 from cerp.runs.facts import ModelFacts
+from cerp.runs.kept_split import kept_split
 
 Folder = str | PathLike[str]
 
@@ -76,7 +77,8 @@ def report(
         The HTML file to write.
     data
         What the runs were trained on: splits, or what `cerp.load_splits` takes. Adds popularity,
-        intervals, and recall by tenths of the catalogue.
+        intervals, and recall by tenths of the catalogue. Without it, the split that the first
+        run keeps.
     seed
         Of the split, where ``data`` is a file that is split at random.
     title
@@ -92,9 +94,10 @@ def report(
     >>> cerp.report(["run-cerp", "run-full"], "report.html", data=splits)  # doctest: +SKIP
 
     """
-    folders = [runs] if isinstance(runs, str | PathLike) else list(runs)
+    folders = [Path(one) for one in ([runs] if isinstance(runs, str | PathLike) else runs)]
     splits = load(data, seed=seed) if isinstance(data, str | Path) else data
-    found = find(read_runs([Path(folder) for folder in folders]), splits)
+    splits = splits or next(filter(None, map(kept_split, folders)), None)
+    found = find(read_runs(folders), splits)
     named = None if data is None or isinstance(data, Splits) else str(data)
     # The path of a run need not be UTF-8, but a page must be.
     content = page(found, title, named, seed).encode("utf-8", "replace")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from cerp import presets
-from cerp.config import Config, RunOptions
+from cerp.config import Config, RunOptions, doubts
 from cerp.data.ids import Float32Array
 from cerp.data.interactions import Interactions
 from cerp.data.readers import read
@@ -27,6 +27,7 @@ from cerp.models import BACKBONES
 from cerp.presets import PresetName, teacher_preset, with_settings
 from cerp.runs.fitted_model import FittedModel
 from cerp.runs.folder import RunFolder, refuse_other
+from cerp.runs.kept_split import keep_split, what_changed
 from cerp.runs.planning import make_plan, pipeline
 from cerp.runs.products import Plan
 from cerp.training.devices import chosen_device
@@ -44,6 +45,7 @@ def fit(
     device: str = "auto",
     output: str | Path | None = None,
     resume: bool = False,
+    overwrite: bool = False,
     verbose: bool = True,
     **settings: Any,
 ) -> FittedModel:
@@ -70,6 +72,8 @@ def fit(
         A folder for the run: its products, curves and checkpoints.
     resume
         Go on with the run that is in ``output``.
+    overwrite
+        Remove the run that is in ``output``, and train anew.
     verbose
         Whether to show progress, on standard error.
     **settings
@@ -85,9 +89,14 @@ def fit(
     """
     chosen = _configured(budget, backbone, method, preset, config, settings)
     folder = None if output is None else Path(output)
-    options = RunOptions(chosen_device(device), folder, resume, quiet=not verbose)
+    options = RunOptions(chosen_device(device), folder, resume, overwrite, quiet=not verbose)
     splits = _as_splits(data, chosen.seed, verbose=verbose)
-    return fit_all(splits, chosen, options)[0]
+    for doubt in doubts(chosen) if verbose else ():
+        print(f"warning: {doubt}", file=sys.stderr)  # noqa: T201
+    model = fit_all(splits, chosen, options)[0]
+    if folder is not None and rank() == 0:
+        keep_split(folder, splits)
+    return model
 
 
 def _configured(
@@ -139,8 +148,11 @@ def fit_all(splits: Splits, config: Config, options: RunOptions) -> list[FittedM
         return pipeline(plan, splits, options, _teacher(splits, config, options)).models()
     folder = RunFolder(options.folder)
     # What cannot be is refused before there is a folder.
-    new = None if folder.plan() else make_plan(splits, config, options)
+    is_there = not options.overwrite and folder.plan()
+    new = None if is_there else make_plan(splits, config, options)
     with folder.claimed():
+        if options.overwrite:
+            folder.clear()
         # Read inside the lock: what another process left meanwhile is not taken for one's own.
         plan = _agreed_plan(folder, new, splits, config, options)
         stages = pipeline(plan, splits, options, _teacher(splits, config, options))
@@ -162,7 +174,10 @@ def _agreed_plan(
         return new
     refuse_other(folder.path, there, config, splits.fingerprint)
     if rank() == 0 and not options.resume:
-        raise ConfigError(f"{folder.path} holds this run already; give resume=True to go on")
+        raise ConfigError(
+            f"{folder.path} holds this run already; give resume=True to go on, or overwrite=True "
+            "to train anew"
+        )
     return there
 
 
@@ -223,9 +238,9 @@ def load_run(folder: str | Path, splits: Splits, *, device: str = "cpu") -> list
         )
     if plan.fingerprint != splits.fingerprint:
         raise DataError(
-            f"{folder} was trained on other data, or on another split: its fingerprint is "
-            f"{plan.fingerprint[:12]}, that of the data given {splits.fingerprint[:12]}. Name the "
-            "same data, split alike; a split is kept by Splits.save"
+            f"{folder} was trained on other data than this: {what_changed(there.path, splits)}. "
+            "If the data has changed since, train again; leave the data out to take the split that "
+            "the run keeps"
         )
     if missing := there.missing(plan):
         raise DataError(

@@ -5,8 +5,9 @@ coded.safetensors               `Coded`, where rows are learned
 searched.safetensors            `Searched`
 trained-<budget>.safetensors    `Trained`
 judged-<budget>.json            `Judged`; of popularity too, where it was asked for
-model-<budget>.cerp, shipped-<budget>.json    `Shipped`
+model-<budget>.cerp, shipped-<budget>.json    `Shipped`; 99% is 99pct in names
 metrics.json                    all figures of the finished run, for eyes and programs
+split/                          what it was trained on, see `cerp.runs.kept_split`
 curves.jsonl                    a row for every epoch of every stage
 checkpoint.safetensors          the stage in progress
 """
@@ -14,6 +15,7 @@ checkpoint.safetensors          the stage in progress
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -30,11 +32,13 @@ from cerp.files import make_folder, write_bytes, write_json, write_text
 from cerp.locks import claimed
 from cerp.methods import METHODS
 from cerp.methods.base import CHECKPOINT
+from cerp.naming import budget_file, model_file
+from cerp.runs.kept_split import SPLIT
 from cerp.runs.products import Coded, Judged, Plan, Searched, Shipped, Trained
 from cerp.runs.sealed import read_json, read_sealed, write_sealed
 from cerp.sizing.precision_plan import Candidate
 from cerp.training.checkpoint import read_checkpoint, write_checkpoint
-from cerp.training.distributed import rank
+from cerp.training.distributed import rank, world_size
 from cerp.training.search_result import pack, unpack
 
 FORMAT = 3
@@ -156,7 +160,7 @@ class RunFolder:
 
     def trained(self, budget: str) -> Trained | None:
         """The weights of a budget's model, once they are there."""
-        path = self.path / f"trained-{budget}.safetensors"
+        path = budget_file(self.path, "trained", budget, ".safetensors")
         if not path.exists():
             return None
 
@@ -178,13 +182,15 @@ class RunFolder:
             "counts": trained.counts,
             "mixture": trained.mixture,
         }
-        write_checkpoint(self.path / f"trained-{budget}.safetensors", trained.weights, facts)
+        write_checkpoint(
+            budget_file(self.path, "trained", budget, ".safetensors"), trained.weights, facts
+        )
 
     # Judged
 
     def judged(self, budget: str) -> Judged | None:
         """The figures of a budget's model, once they are there."""
-        path = self.path / f"judged-{budget}.json"
+        path = budget_file(self.path, "judged", budget, ".json")
         if not path.exists():
             return None
         return self._read(path.name, lambda: Judged(**read_sealed(path)))
@@ -193,13 +199,13 @@ class RunFolder:
         """Keep the means."""
         if rank() == 0:
             values = {"metrics": judged.metrics, "seconds": judged.seconds}
-            write_sealed(self.path / f"judged-{budget}.json", values)
+            write_sealed(budget_file(self.path, "judged", budget, ".json"), values)
 
     # Shipped
 
     def shipped(self, budget: str) -> Shipped | None:
         """What the file of a budget's model takes, once it is written."""
-        path = self.path / f"shipped-{budget}.json"
+        path = budget_file(self.path, "shipped", budget, ".json")
         return (
             self._read(path.name, lambda: Shipped(**read_sealed(path))) if path.exists() else None
         )
@@ -209,8 +215,8 @@ class RunFolder:
         if rank() > 0:
             return
         if file is not None:
-            write_bytes(self.path / model_file(budget), file)
-        write_sealed(self.path / f"shipped-{budget}.json", asdict(shipped))
+            write_bytes(model_file(self.path, budget), file)
+        write_sealed(budget_file(self.path, "shipped", budget, ".json"), asdict(shipped))
 
     # A training that is finished while its model is not
 
@@ -239,13 +245,15 @@ class RunFolder:
 
     def missing(self, plan: Plan) -> list[str]:
         """What a finished run has in its folder and this one has not."""
-        names = [SEARCHED]
-        names += [CODED] if plan.config.assignment == "learned" else []
+        files = [self.path / SEARCHED]
+        files += [self.path / CODED] if plan.config.assignment == "learned" else []
         for budget in plan.candidates:
             if METHODS[plan.config.method].has_vectors:
-                names.append(f"trained-{budget}.safetensors")
-            names += [f"judged-{budget}.json", f"shipped-{budget}.json"]
-        return [name for name in names if not (self.path / name).exists()]
+                files.append(budget_file(self.path, "trained", budget, ".safetensors"))
+            files += [
+                budget_file(self.path, kind, budget, ".json") for kind in ("judged", "shipped")
+            ]
+        return [file.name for file in files if not file.exists()]
 
     def add_curves(self, stage: str, history: Iterable[dict[str, float]]) -> None:
         """Put the curves of a stage, a row per epoch, in place of older ones."""
@@ -256,6 +264,18 @@ class RunFolder:
         rows = [json.dumps({"stage": stage, **row}) for row in history]
         if lines := [*kept, *rows]:
             write_text(path, "\n".join(lines) + "\n")
+
+    def clear(self) -> None:
+        """Remove the run that is here, and nothing else that may lie in the folder."""
+        if world_size() > 1:
+            raise ConfigError(
+                f"several processes cannot overwrite a run together; remove {self.path} first"
+            )
+        for pattern in (*WRITTEN, ".*.safetensors"):
+            for path in self.path.glob(pattern):
+                path.unlink()
+        for folder in (SPLIT, "teacher"):
+            shutil.rmtree(self.path / folder, ignore_errors=True)
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
@@ -285,11 +305,6 @@ class RunFolder:
             ) from None
 
 
-def model_file(budget: str) -> str:
-    """The name of a model file in its run's folder."""
-    return f"model-{budget}.cerp"
-
-
 def described(config: Config, fingerprint: str) -> dict[str, Any]:
     """What tells one run from another."""
     return {"config": config.to_dict(), "fingerprint": fingerprint}
@@ -301,7 +316,7 @@ def refuse_other(folder: Path, there: Plan, config: Config, fingerprint: str) ->
     if unlike := differences(asked, found):
         raise ConfigError(
             f"{folder} holds another run; it differs in {'; '.join(unlike)} "
-            "(asked for against there). Choose another folder, or remove it"
+            "(asked for against there). Choose another folder, or give overwrite=True to replace it"
         )
 
 

@@ -17,9 +17,11 @@ from cerp.data.formats.columns import Wanted
 from cerp.data.interactions import Interactions
 from cerp.registry import Registry
 
-COLUMN_OPTIONS = frozenset({"user", "item", "rating", "time", "min_rating", "ids"})
+COLUMN_OPTIONS = frozenset(
+    {"user", "item", "rating", "time", "min_rating", "ids", "where", "time_format"}
+)
 """What a caller may ask of a table with columns, see `Wanted`."""
-LAYOUT_OPTIONS = frozenset({"delimiter", "header"})
+LAYOUT_OPTIONS = frozenset({"delimiter", "header", "decimal"})
 """What a caller may say about delimited text."""
 
 
@@ -35,6 +37,8 @@ class SourceFile:
     """The first lines of a text format."""
     delimiter: str | None = None
     header: bool | None = None
+    sql: str | None = None
+    """What to read of a database."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,7 @@ FORMATS: Registry[FileFormat] = Registry(
     "cerp.formats",
     {
         "csv": "cerp.data.formats.delimited:DELIMITED",
+        "duckdb": "cerp.data.formats.databases:DUCKDB",
         "jsonl": "cerp.data.formats.json_lines:JSON_LINES",
         "lightgcn": "cerp.data.formats.lightgcn_text:LIGHTGCN",
         "parquet": "cerp.data.formats.parquet:PARQUET",

@@ -11,7 +11,7 @@ from typing import Literal
 from cerp.errors import ConfigError, DataError
 
 Column = str | int
-"""A column by name or, where there are no names, by position from 0."""
+"""A column by name, or by position from 0."""
 
 # A name of an earlier group wins over one of a later group. Two names of one group
 # in one table are a question for the caller. Compared without case, "_" and "-".
@@ -49,10 +49,18 @@ class Wanted:
     time: Column | Literal[False] | None = None
     min_rating: float | None = None
     ids: Literal["string"] | None = None
+    where: str | None = None
+    """Which rows to keep: a condition in SQL over the columns of the source."""
+    time_format: str | None = None
+    """How times are written, such as ``%d.%m.%Y``."""
+    decimal: Literal[","] | None = None
+    """What stands before the fraction of a number in text, where it is no point."""
 
     def __post_init__(self) -> None:
         if self.ids not in (None, "string"):
             raise ConfigError(f'ids={self.ids!r}: ids is "string" or left out')
+        if self.decimal not in (None, ","):
+            raise ConfigError(f"decimal={self.decimal!r}: decimal is ',' or left out")
         if self.min_rating is not None and not math.isfinite(self.min_rating):
             raise ConfigError(
                 f"min_rating={self.min_rating} cannot be compared with ratings; "
@@ -173,6 +181,8 @@ class _Finder:
         for position, column in enumerate(self.columns):
             if str(column) == str(asked):
                 return position
+        if isinstance(asked, int) and 0 <= asked < len(self.columns):
+            return asked
         raise DataError(
             f"{self.source}: {role}={asked!r} is not a column; the columns are {self.present}"
         )

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import csv
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cerp.data.formats import text_files
 from cerp.data.formats.base import COLUMN_OPTIONS, LAYOUT_OPTIONS, FileFormat, SourceFile
 from cerp.data.formats.columns import Origin, Wanted, choose_columns
-from cerp.data.formats.duckdb_scan import Database, Scan, ScanError, exact, read_scan
+from cerp.data.formats.duckdb_scan import (
+    Database,
+    Scan,
+    ScanError,
+    exact,
+    quoted,
+    read_scan,
+    with_columns,
+)
 from cerp.data.formats.sniffing import Layout, Record, records, sniff
-from cerp.data.formats.times import INSTANT_TEXT, SECONDS_TEXT, TEXT_READINGS, WHOLE_NUMBER_TEXT
+from cerp.data.formats.times import (
+    INSTANT_TEXT,
+    SECONDS_TEXT,
+    TEXT_READINGS,
+    WHOLE_NUMBER_TEXT,
+    time_readings,
+)
 from cerp.data.interactions import Interactions
 from cerp.errors import DataError
 
@@ -41,25 +55,49 @@ class DelimitedFile:
             numeric=None if self.layout.has_header else self.layout.numeric,
         )
         is_numeric = roles.time in self.layout.numeric
-        scan = Scan(
+        readings = TEXT_READINGS if is_numeric else INSTANT_FIRST
+        columns = {role: names[position] for role, position in roles.present()}
+        if wanted.decimal is not None:
+            for role in columns.keys() & {"rating", "time"}:
+                columns[role] = f"replace({columns[role]}, '{wanted.decimal}', '.')"
+        table = (
             "read_csv($file, auto_detect=false, header=false, hive_partitioning=false, "
             f"columns={dict.fromkeys(names, 'VARCHAR')}, skip={self.layout.skip}, "
-            "delim=$delimiter, quote=$quote, escape=$quote, compression=none)",
+            "delim=$delimiter, quote=$quote, escape=$quote, compression=none)"
+        )
+        if wanted.where is not None and self.layout.has_header:
+            table = f"(select *, {self._named(names)} from {table})"
+        scan = Scan(
+            table,
             given={
                 "file": exact(self.plain),
                 "delimiter": self.layout.delimiter,
                 "quote": '"' if len(self.layout.delimiter) == 1 else "",
             },
-            columns={role: names[position] for role, position in roles.present()},
-            time_readings=TEXT_READINGS if is_numeric else INSTANT_FIRST,
+            columns=columns,
+            time_readings=time_readings(wanted, readings),
             is_text=True,
+            where=wanted.where,
         )
         try:
             with Database() as database:
-                return read_scan(database, scan, wanted, Origin(str(self.source), self._locate))
+                data = read_scan(database, scan, wanted, Origin(str(self.source), self._locate))
+                return with_columns(data, database, scan, self.layout.columns, names, roles)
         except ScanError as error:
             self._refuse_broken_line()
             raise DataError(f"{self.source}: not delimited text ({error})") from None
+
+    def _named(self, names: Sequence[str]) -> str:
+        """The columns by the names of the header, as conditions know them: numbers as such."""
+        numbers = (
+            f"try_cast({name} as double)" if position in self.layout.numeric else name
+            for position, name in enumerate(names)
+        )
+        return ", ".join(
+            f"{number} as {quoted(str(column))}"
+            for number, column in zip(numbers, self.layout.columns, strict=True)
+            if column  # SQL has no empty names
+        )
 
     def _rows(self) -> Iterator[Record]:
         """The records after the header, with their lines: slow, for messages only."""
@@ -108,6 +146,7 @@ def read_delimited(file: SourceFile, wanted: Wanted) -> Interactions:
         header=file.header,
         asked=(wanted.user, wanted.item, wanted.rating, wanted.time),
         is_whole=text_files.is_all_in_head(file.plain),
+        decimal=wanted.decimal,
     )
     return DelimitedFile(file.plain, file.path, layout).read(wanted)
 

@@ -12,14 +12,14 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cerp.data.formats.columns import Origin, Wanted, unreadable_rating_error
+from cerp.data.formats.columns import Column, Origin, Roles, Wanted, unreadable_rating_error
 from cerp.data.formats.times import (
     KEEP_THE_UNIT,
     MILLISECONDS_RANGE,
@@ -30,7 +30,8 @@ from cerp.data.formats.times import (
 )
 from cerp.data.formats.vocabulary import Vocabulary, native_order
 from cerp.data.interactions import Interactions
-from cerp.errors import DataError, MissingExtra
+from cerp.data.source_facts import MOST_EVENTS, SourceFacts, is_event_name, mixed_events
+from cerp.errors import ConfigError, DataError, MissingExtra
 
 KEYS = ("hash({})", "{}")
 """What rows are grouped and joined by; the second where the first is ambiguous."""
@@ -55,11 +56,18 @@ class Scan:
     """Which readings of a time to try, and in what order."""
     is_text: bool
     """Whether the columns are without types."""
+    where: str | None = None
+    """Which rows to keep, besides those that ``min_rating`` does."""
 
 
 def exact(path: Path) -> str:
     """How DuckDB is told a path: it takes ``* ? [`` for a pattern, ``~`` and ``file:`` for more."""
     return re.sub(r"[*?[]", r"[\g<0>]", os.path.abspath(path))  # noqa: PTH100 - keeps links
+
+
+def quoted(name: str) -> str:
+    """A name as SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 class Database:
@@ -78,6 +86,13 @@ class Database:
         self._error = duckdb.Error
         self.rows("set enable_progress_bar = false")
         self.rows("set timezone = 'UTC'")
+
+    def register(self, name: str, table: Any) -> None:
+        """Make a table in memory known by a name."""
+        try:
+            self._connection.register(name, table)
+        except self._error as error:
+            raise ScanError(str(error).partition("\n")[0]) from None
 
     def rows(self, sql: str, given: Mapping[str, Any] | None = None) -> list[Any]:
         """The result of a statement as tuples."""
@@ -102,9 +117,9 @@ class Database:
 
 def read_scan(database: Database, scan: Scan, wanted: Wanted, origin: Origin) -> Interactions:
     """The interactions in a scan."""
-    kept = "true"
+    kept = "true" if scan.where is None else "is_kept"
     if wanted.min_rating is not None:
-        kept = f"try_cast(rating as double) >= '{float(wanted.min_rating)}'::double"
+        kept = f"{kept} and try_cast(rating as double) >= '{float(wanted.min_rating)}'::double"
     for key in KEYS:
         _load(database, scan, key, kept, origin)
         if wanted.min_rating is not None:
@@ -123,30 +138,66 @@ def read_scan(database: Database, scan: Scan, wanted: Wanted, origin: Origin) ->
                 for side, vocabulary in zip(SIDES, vocabularies, strict=True)
             )
             codes = joined.result()
-        ((expected,),) = database.rows(f"select count(*) from loaded where {kept}")
+        ((rows, expected),) = database.rows(
+            f"select count(*), count(*) filter ({kept}) from loaded"
+        )
         if len(codes["user_code"]) == expected:
             break
-    return Interactions.from_codes(
+    data = Interactions.from_codes(
         user_rank[codes["user_code"]],
         item_rank[codes["item_code"]],
         users=users,
         items=items,
         time=codes.get("time"),
     )
+    return replace(data, source=SourceFacts(origin.name, rows, rows - expected))
+
+
+def with_columns(
+    data: Interactions,
+    database: Database,
+    scan: Scan,
+    names: Sequence[Column],
+    expressions: Sequence[str],
+    roles: Roles,
+) -> Interactions:
+    """The same, saying which columns were read and which were not, and what is odd about that."""
+    assert data.source is not None
+    read = {position for _, position in roles.present()}
+    warnings = []
+    for position, name in enumerate(names):
+        if position in read or not is_event_name(str(name)):
+            continue
+        counts = database.rows(
+            f"select {expressions[position]}, count(*) from {scan.table} "
+            f"group by 1 order by 2 desc, 1 limit {MOST_EVENTS + 1}",
+            scan.given,
+        )
+        if scan.where is None and 1 < len(counts) <= MOST_EVENTS:
+            warnings.append(mixed_events(str(name), counts))
+    source = replace(
+        data.source,
+        columns={role: names[position] for role, position in roles.present()},
+        ignored=tuple(name for k, name in enumerate(names) if k not in read),
+        has_header=isinstance(names[0], str),
+        warnings=(*data.source.warnings, *warnings),
+    )
+    return replace(data, source=source)
 
 
 def times_of_text(
     texts: Sequence[str | None],
+    readings: Sequence[str] = TEXT_READINGS,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], str]:
-    """Times, which texts are none, and the reading of `TEXT_READINGS` that reads the most."""
+    """Times, which texts are none, and the reading that reads the most."""
     with Database() as database:
         database.rows(
             "create temp table given as select unnest($texts::varchar[]) as text",
             {"texts": list(texts)},
         )
-        counts = ", ".join(f"count({reading.format('text')})" for reading in TEXT_READINGS)
+        counts = ", ".join(f"count({reading.format('text')})" for reading in readings)
         (read,) = database.rows(f"select {counts} from given")
-        reading = TEXT_READINGS[int(np.argmax(read))]
+        reading = readings[int(np.argmax(read))]
         found = database.arrays(
             f"select {reading.format('text')} as time from given order by rowid"
         )["time"]
@@ -156,10 +207,14 @@ def times_of_text(
 def _load(database: Database, scan: Scan, key: str, kept: str, origin: Origin) -> None:
     """Fill the table ``loaded``: the columns, their keys, and the time read."""
     failures: list[tuple[int, int]] = []
+    if scan.where is not None:
+        _refuse_condition(database, scan, origin)
     for reading in scan.time_readings or ("{0}",):
         columns = dict(scan.columns)
         if "time" in columns:
             columns["time"] = reading.format(columns["time"])
+        if scan.where is not None:
+            columns["is_kept"] = f"coalesce(({scan.where}), false)"
         columns |= {f"{side}_key": key.format(scan.columns[side]) for side in SIDES}
         chosen = ", ".join(f'{sql} as "{name}"' for name, sql in columns.items())
         database.rows(
@@ -180,6 +235,25 @@ def _load(database: Database, scan: Scan, key: str, kept: str, origin: Origin) -
         f"select {scan.columns['time']} from {scan.table} limit 1 offset {row}", scan.given
     )
     raise unreadable_time_error(origin, row, value)
+
+
+def _refuse_condition(database: Database, scan: Scan, origin: Origin) -> None:
+    """Refuse a condition that these columns cannot answer, with what DuckDB says of it."""
+    database.rows(f"select count(*) from {scan.table}", scan.given)  # the source itself is sound
+    try:
+        database.rows(
+            f"select count(*) from {scan.table} where coalesce(({scan.where}), false)", scan.given
+        )
+    except ScanError as error:
+        raise condition_error(str(scan.where), error, origin) from None
+
+
+def condition_error(where: str, error: ScanError, origin: Origin) -> ConfigError:
+    """The error for a condition that DuckDB cannot apply."""
+    return ConfigError(
+        f"{origin.name}: where={where!r} cannot be applied ({error}); write a condition in SQL "
+        "over its columns, such as event = 'purchase'"
+    )
 
 
 def _refuse_mixed_units(database: Database, kept: str, origin: Origin) -> None:

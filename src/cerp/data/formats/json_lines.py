@@ -14,7 +14,8 @@ import numpy as np
 from cerp.data.formats import text_files
 from cerp.data.formats.base import FileFormat, SourceFile
 from cerp.data.formats.columns import Column, Origin, Wanted, choose_columns
-from cerp.data.formats.frames import Values, read_columns
+from cerp.data.formats.duckdb_scan import Database, exact
+from cerp.data.formats.frames import Values, kept_rows, named, read_columns
 from cerp.data.interactions import Interactions
 from cerp.errors import DataError
 
@@ -43,7 +44,14 @@ def read_json_lines(file: SourceFile, wanted: Wanted) -> Interactions:
             # Equal strings become one object: ids repeat, and would fill the memory.
             column.append(sys.intern(value) if isinstance(value, str) else value)
     origin = Origin(str(source), lambda row: f"line {_line_of(row, plain, source)}")
-    return read_columns({role: _array(column) for role, column in columns.items()}, wanted, origin)
+    arrays = {role: _array(column) for role, column in columns.items()}
+    kept = None
+    if wanted.where is not None:
+        with Database() as database:
+            path = exact(plain).replace("'", "''")
+            table = f"read_json('{path}', format='newline_delimited', hive_partitioning=false)"
+            kept = kept_rows(database, table, wanted.where, origin)
+    return named(read_columns(arrays, wanted, origin, kept), names, roles)
 
 
 def _objects(plain: Path, source: Path) -> Iterator[tuple[int, dict[Column, Any]]]:

@@ -13,7 +13,8 @@ from cerp.errors import DataError
 
 def format_of_name(path: Path) -> str | None:
     """The format that a suffix stands for; None for ``.txt``."""
-    suffix = Path(path.stem if text_files.is_compressed(path) else path).suffix.lower()
+    name = text_files.inner_name(path) if text_files.is_compressed(path) else path.name
+    suffix = Path(name).suffix.lower()
     if suffix == ".txt":
         return None
     found = format_of_suffix(suffix)

@@ -77,6 +77,7 @@ def sniff(
     header: bool | None = None,
     asked: Collection[Column | None] = (),
     is_whole: bool = True,
+    decimal: str | None = None,
 ) -> Layout:
     """The layout of interactions in text that starts with ``head`` (whole lines).
 
@@ -105,7 +106,7 @@ def sniff(
         columns=tuple(first) if header else tuple(range(len(first))),
         # Empty lines may come first, and quoted names may hold line breaks.
         skip=rows[0][0] - 1 + (1 + "".join(first).count("\n") if header else 0),
-        numeric=_numeric(body, len(first)),
+        numeric=_numeric(body, len(first), decimal),
     )
 
 
@@ -195,8 +196,10 @@ def _no_rows_error(head: str, delimiter: str, source: str, *, is_whole: bool) ->
     )
 
 
-def _numeric(body: list[list[str]], width: int) -> frozenset[int]:
+def _numeric(body: list[list[str]], width: int, decimal: str | None = None) -> frozenset[int]:
     full = [fields for fields in body if len(fields) == width]
+    if decimal is not None:
+        full = [[field.replace(decimal, ".") for field in fields] for fields in full]
     return frozenset(
         k for k in range(width) if full and all(NUMBER.fullmatch(row[k]) for row in full)
     )

@@ -6,10 +6,12 @@ import codecs
 import gzip
 import shutil
 import tempfile
+import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from cerp.errors import ConfigError, DataError
 
@@ -26,8 +28,32 @@ compress to a tenth, and what unpacks to a thousand times its size was made to f
 
 
 def is_compressed(path: Path) -> bool:
-    """Whether the name ends in ``.gz``, in any case."""
-    return path.suffix.lower() == ".gz"
+    """Whether the name ends in ``.gz`` or ``.zip``, in any case."""
+    return path.suffix.lower() in (".gz", ".zip")
+
+
+def inner_name(path: Path) -> str:
+    """What a compressed file is called once it is unpacked."""
+    return _only_member(path).filename if path.suffix.lower() == ".zip" else path.stem
+
+
+def _only_member(path: Path) -> zipfile.ZipInfo:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [
+                member
+                for member in archive.infolist()
+                if not member.is_dir() and not member.filename.startswith("__MACOSX/")
+            ]
+    except zipfile.BadZipFile as error:
+        raise DataError(f"{path}: the compressed file is damaged ({error})") from None
+    if len(members) != 1:
+        names = ", ".join(member.filename for member in members[:5]) or "nothing"
+        raise DataError(
+            f"{path}: holds {len(members)} files ({names}), and only one can be read; unpack it "
+            "and name that one"
+        )
+    return members[0]
 
 
 @contextmanager
@@ -125,10 +151,10 @@ def comment_error(source: object, line: int) -> DataError:
 
 
 def unpacked(path: Path) -> Iterator[bytes]:
-    """The content of a ``.gz`` file, in pieces; one that grows beyond measure is refused."""
+    """The content of a compressed file, in pieces; one that grows beyond measure is refused."""
     most, size = max(UNPACKED_BYTES, UNPACKED_RATIO * path.stat().st_size), 0
     try:
-        with gzip.open(path, "rb") as file:
+        with _opened(path) as file:
             while chunk := file.read(CHUNK_BYTES):
                 size += len(chunk)
                 if size > most:
@@ -137,8 +163,20 @@ def unpacked(path: Path) -> Iterator[bytes]:
                         "size: no table does; if it is one, unpack it and read that"
                     )
                 yield chunk
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+    except (EOFError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{path}: the compressed file is damaged ({error})") from None
+    except (NotImplementedError, RuntimeError) as error:  # of zip: another method, a password
+        raise DataError(f"{path}: cannot be unpacked ({error}); unpack it and read that") from None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
+    if path.suffix.lower() == ".gz":
+        with gzip.open(path, "rb") as file:
+            yield file
+        return
+    with zipfile.ZipFile(path) as archive, archive.open(_only_member(path)) as member:
+        yield member
 
 
 def _copy_as_utf8(path: Path, copy: Path, encoding: str, *, is_utf8: bool) -> None:

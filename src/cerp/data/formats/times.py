@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from cerp.data.formats.columns import Origin
+from cerp.data.formats.columns import Origin, Wanted
 from cerp.data.formats.text_files import BLANKS
 from cerp.errors import DataError
 
@@ -30,6 +30,16 @@ INSTANT_TEXT = INSTANT.format(TRIMMED)
 
 TEXT_READINGS = (WHOLE_NUMBER_TEXT, SECONDS_TEXT, INSTANT_TEXT)
 """Of a column of text, in the order in which they are tried."""
+
+
+def time_readings(wanted: Wanted, readings: tuple[str, ...]) -> tuple[str, ...]:
+    """The readings to try: the format that the caller knows, else those that fit the column."""
+    if wanted.time_format is None:
+        return readings
+    written = wanted.time_format.replace("'", "''").replace("{", "{{").replace("}", "}}")
+    return (f"epoch_us(try_strptime({TRIMMED.format('({0})::varchar')}, '{written}'))",)
+
+
 KEEP_THE_UNIT = (WHOLE_NUMBER, WHOLE_NUMBER_TEXT)
 """Readings whose unit is not known."""
 
@@ -58,7 +68,8 @@ def unreadable_time_error(origin: Origin, row: int, value: object) -> DataError:
     """The error for a time that is missing or of another kind than the rest."""
     return DataError(
         f"{origin.at(row)}: the time {value!r} cannot be read; times are all whole numbers, all "
-        "seconds with a fraction, or all ISO 8601; time=False reads without times"
+        "seconds with a fraction, or all ISO 8601, or written as time_format= says; time=False "
+        "reads without times"
     )
 
 
