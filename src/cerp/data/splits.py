@@ -83,8 +83,8 @@ class Splits:
 
     def with_titles(self, titles: dict[Id, str]) -> Splits:
         """The same, with these names of items."""
-        parts = (replace(self.part(name), titles=titles) for name in PARTS)
-        return Splits(*parts, protocol=self.protocol)
+        train, valid, test = (replace(self.part(name), titles=titles) for name in PARTS)
+        return Splits(train, valid, test, protocol=self.protocol)
 
     def part(self, name: Part) -> Interactions:
         """The part called train, valid or test."""
