@@ -16,8 +16,9 @@ OPTIONS = {
         "assignment", "backbone", "batch_size", "buckets", "budget", "codebooks", "data",
         "dataset", "delimiter", "device", "dim", "encoding", "epochs", "format", "gamma", "graph",
         "item", "k_core", "learning_rate", "liked", "max_file_size", "max_size", "method",
-        "methods", "min_rating", "ordering", "output", "processes", "protocol", "rating", "refit",
-        "seed", "seeds", "settings", "time", "titles", "trials", "user", "users",
+        "methods", "min_rating", "ordering", "output", "portfolio", "processes", "protocol",
+        "rating", "refit", "seed", "seeds", "settings", "time", "time_limit", "titles",
+        "trials", "user", "users",
     )
 } | {
     "budgets": "--budget",
@@ -48,6 +49,7 @@ COMMANDS = {
     "cerp.compare": "cerp compare",
     "cerp.evaluate": "cerp evaluate",
     "cerp.fit": "cerp train",
+    "cerp.fit_to_size": "cerp train",
     "cerp.report": "cerp report",
     "cerp.tune": "cerp tune",
     "datasets.fetch": "cerp data fetch",
