@@ -23,6 +23,7 @@ def test_the_public_names_are_these():
         "compare",
         "evaluate",
         "fit",
+        "fit_to_size",
         "id_leak",
         "load",
         "load_splits",

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from cerp.evaluation.id_leak import id_leak
     from cerp.evaluation.metrics import Metrics
     from cerp.evaluation.significance import paired_bootstrap
+    from cerp.portfolio.fit_to_size import fit_to_size
     from cerp.reports.write import report
     from cerp.runs.fit import fit
     from cerp.runs.fitted_model import FittedModel
@@ -49,6 +50,7 @@ _HOMES = {
     "compare": "cerp.comparison.compare",
     "evaluate": "cerp.evaluation.evaluate",
     "fit": "cerp.runs.fit",
+    "fit_to_size": "cerp.portfolio.fit_to_size",
     "id_leak": "cerp.evaluation.id_leak",
     "load": "cerp.runtime",
     "load_splits": "cerp.data.datasets:load",
@@ -70,6 +72,7 @@ __all__ = [
     "compare",
     "evaluate",
     "fit",
+    "fit_to_size",
     "id_leak",
     "load",
     "load_splits",

@@ -254,6 +254,16 @@ class Config:
 
 
 @dataclass(frozen=True)
+class Progress:
+    """How far a stretch of training is."""
+
+    share: float
+    """Of its steps that are done, 0 to 1."""
+    score: float | None
+    """The best figure on validation so far; None where there is none yet."""
+
+
+@dataclass(frozen=True)
 class RunOptions:
     """How a run happens; the result does not depend on it (but for float rounding)."""
 
@@ -266,6 +276,11 @@ class RunOptions:
     """Remove the run that is in the folder, and train anew."""
     checkpoint_seconds: float = 60.0
     quiet: bool = False
+    reads_test: bool = True
+    """Whether the test part is judged; among several runs only the one that was chosen is."""
+    watch: Callable[[Progress], str | None] | None = None
+    """Asked after every step of training whether to go on: what it answers is why not. The run
+    then ends with a `StoppedError`, and can be resumed."""
 
     def __post_init__(self) -> None:
         check_device(self.device)

@@ -16,6 +16,7 @@
         ├── DownloadError     a dataset could not be fetched or did not verify
         ├── ScoreError        a model produced scores that cannot be ranked
         ├── TrainingError     training diverged, or pruning stalled and was told to stop
+        │   └── StoppedError  training was told to stop before its end; it can be resumed
         ├── CheckpointError   a checkpoint could not be read
         └── OutputError       a file could not be written
 
@@ -99,6 +100,10 @@ class ScoreError(FailureError):
 
 class TrainingError(FailureError):
     """Training cannot go on: a loss that is not finite, or a stall that was told to stop."""
+
+
+class StoppedError(TrainingError):
+    """Training was told to stop before its end (`cerp.config.RunOptions.watch`)."""
 
 
 class CheckpointError(FailureError):

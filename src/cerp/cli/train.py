@@ -23,6 +23,7 @@ from cerp.cli.options import (
     refuse_unclear_budgets,
 )
 from cerp.cli.output import print_json, print_note, print_table
+from cerp.cli.portfolio import MEMBER_NAMES, is_portfolio, print_tried
 from cerp.config import Config, RunOptions, doubts
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
@@ -63,7 +64,24 @@ def train(
         ),
     ] = None,
     max_file_size: Annotated[
-        str | None, typer.Option(help="Of the whole model file, such as 2MB.")
+        str | None,
+        typer.Option(
+            help="Of the whole model file, such as 2MB. Without a method, a backbone or another "
+            "choice of a model, several kinds are tried and the best on validation is kept."
+        ),
+    ] = None,
+    portfolio: Annotated[
+        str | None,
+        typer.Option(
+            help=f"What to try for --max-file-size: {', '.join(MEMBER_NAMES)}.  [default: all]"
+        ),
+    ] = None,
+    time_limit: Annotated[
+        str | None,
+        typer.Option(
+            help="After so much time, such as 10m, nothing further is tried and training is "
+            "stopped; a search without training, such as that of the filter, is finished."
+        ),
     ] = None,
     values: Annotated[
         ValuePrecision | None,
@@ -124,12 +142,13 @@ def train(
         float | None, typer.Option(help="First weight of the complementary-pruning penalty.")
     ] = None,
     mix: Annotated[
-        bool,
+        bool | None,
         typer.Option(
             "--mix/--no-mix",
             help="Add the graph filter to the trained vectors where validation likes it.",
+            show_default=False,
         ),
-    ] = False,
+    ] = None,
     loss: Annotated[
         str | None, typer.Option(help="What training minimises.  [default: bpr]")
     ] = None,
@@ -155,14 +174,16 @@ def train(
 ) -> None:
     """Choose codebook rows, prune, retrain, select on validation, and read the test part once.
 
-    Several budgets come out of one pruning run. Ctrl-C, or a crash, loses at most
-    a minute: the same command with --resume goes on to the same result. Under
-    torchrun the batch is shared by all processes.
+    Several budgets come out of one pruning run. With --max-file-size alone, several
+    kinds of model are tried, the cheapest first, and validation chooses. Ctrl-C, or
+    a crash, loses at most a minute: the same command with --resume goes on to the
+    same result. Under torchrun the batch is shared by all processes.
 
     \b
     Examples:
       cerp train ratings.csv --budget 99% -o run
-      cerp train ratings.csv --max-file-size 2MB -o run
+      cerp train ratings.csv --max-file-size 300KB -o run
+      cerp train ratings.csv --max-file-size 300KB --portfolio filter,als --time-limit 10m -o run
       cerp train ratings.csv --method filter -o run
       cerp train ratings.csv --budget 99% --assignment learned --codebooks 4 -o run
       cerp train gowalla --budget 90% --budget 99% --backbone mlp --device cuda -o run
@@ -172,6 +193,7 @@ def train(
     with needs_torch("Training"):
         from cerp.comparison.tuned import read_tuned
         from cerp.comparison.variants import config_of
+        from cerp.portfolio.fit_to_size import fit_to_size
         from cerp.runs.fit import fit_all
         from cerp.runs.floor import below_floor, popularity_floor
         from cerp.runs.folder import RunFolder
@@ -180,6 +202,32 @@ def train(
         from cerp.training.malloc import freed_memory_kept
     refuse_unclear_budgets(budget or [])
     assert output is not None
+    of_the_kind: dict[str, Any] = {
+        "values": values,
+        "teacher": teacher,
+        "assignment": assignment,
+        "codebooks": codebooks,
+        "ordering": ordering,
+        "buckets": buckets,
+        "gamma": gamma,
+        "mix": mix,
+        "refit": refit,
+    }
+    for_all: dict[str, Any] = {
+        "seed": seed,
+        "seen": seen,
+        "dim": dim,
+        "loss": loss,
+        "selection_metric": selection_metric,
+        "judge_users": judge_users,
+        "epochs": epochs,
+        "learning_rate": learning_rate,
+        "batch_size": batch_size,
+        "prune_epochs": prune_epochs,
+    }
+    named = {"method": method, "backbone": backbone, "settings": settings, "budget": budget or None}
+    named |= {"preset": None if preset_name == "default" else preset_name, **of_the_kind}
+    tries_several = is_portfolio(max_file_size, portfolio, time_limit, named)
     wanted = wanted_assignment({"assignment": assignment, "ordering": ordering})
     chosen = preset(preset_name, backbone or "lightgcn", method or "cerp", teacher, wanted)
     if settings is not None:
@@ -190,40 +238,29 @@ def train(
                 "--method and --backbone, or give settings that were found for them"
             )
         chosen = config_of(tuned.method, tuned.backbone, tuned.settings)
-    config = with_settings(
-        chosen,
-        tuple(budget or ()),
-        {
-            "max_file_size": max_file_size,
-            "values": values,
-            "seen": seen,
-            "seed": seed,
-            "teacher": teacher,
-            "assignment": assignment,
-            "codebooks": codebooks,
-            "ordering": ordering,
-            "dim": dim,
-            "buckets": buckets,
-            "refit": refit,
-            "mix": mix,
-            "loss": loss,
-            "selection_metric": selection_metric,
-            "judge_users": judge_users,
-            "epochs": epochs,
-            "learning_rate": learning_rate,
-            "batch_size": batch_size,
-            "prune_epochs": prune_epochs,
-            "gamma": gamma,
-        },
-    )
+    limit = {"max_file_size": max_file_size}
+    config = with_settings(chosen, tuple(budget or ()), {**limit, **of_the_kind, **for_all})
     if not budget and settings is None and preset_name == "default":
         config = replace(config, budgets=_default_budgets(config, splits) or config.budgets)
     for doubt in doubts(config):
         print_note("warning", doubt)
+    choice = None
     with process_group(chosen_device(device)) as own_device, freed_memory_kept(own_device):
         options = RunOptions(own_device, output, resume, overwrite)
         try:
-            models = fit_all(splits, config, options)
+            if tries_several:
+                choice = fit_to_size(
+                    splits,
+                    str(max_file_size),
+                    portfolio=None if portfolio is None else [portfolio],
+                    time_limit=time_limit,
+                    device=own_device,
+                    output=output,
+                    resume=resume,
+                    overwrite=overwrite,
+                    **for_all,
+                )
+            models = [choice.model] if choice else fit_all(splits, config, options)
         except KeyboardInterrupt:
             if rank() == 0:
                 print_note("interrupted", f"the same command with --resume goes on in {output}")
@@ -235,8 +272,11 @@ def train(
     floor = popularity_floor(models, RunFolder(output))
     warnings = [text for model in models if (text := below_floor(model, floor))]
     if as_json:
-        print_json({"models": [one.to_json() for one in facts], "popularity": floor})
+        found = {"models": [one.to_json() for one in facts], "popularity": floor}
+        print_json(found if choice is None else {**found, **choice.to_json()})
     else:
+        if choice is not None:
+            print_tried(choice)
         _print_models(facts, floor, verbose=verbose)
     for one in facts:
         if (mixture := (one.search or {}).get("mixture")) is not None:

@@ -14,12 +14,11 @@ OPTIONS = {
     name: f"--{name.replace('_', '-')}"
     for name in (
         "assignment", "backbone", "batch_size", "buckets", "budget", "codebooks", "data",
-        "dataset", "delimiter", "device", "dim", "encoding", "epochs", "format", "gamma", "graph",
-        "decimal", "item", "k_core",
-        "learning_rate", "liked", "max_file_size", "max_size", "method",
-        "methods", "min_rating", "ordering", "output", "processes", "protocol", "rating", "refit",
-        "seed", "seeds", "settings", "sql", "time", "time_format", "titles", "trials", "user",
-        "users", "where",
+        "dataset", "decimal", "delimiter", "device", "dim", "encoding", "epochs", "format",
+        "gamma", "graph", "item", "k_core", "learning_rate", "liked", "max_file_size",
+        "max_size", "method", "methods", "min_rating", "ordering", "output", "portfolio",
+        "processes", "protocol", "rating", "refit", "seed", "seeds", "settings", "sql", "time",
+        "time_format", "time_limit", "titles", "trials", "user", "users", "where",
     )
 } | {
     "budgets": "--budget",
@@ -51,6 +50,7 @@ COMMANDS = {
     "cerp.compare": "cerp compare",
     "cerp.evaluate": "cerp evaluate",
     "cerp.fit": "cerp train",
+    "cerp.fit_to_size": "cerp train",
     "cerp.report": "cerp report",
     "cerp.tune": "cerp tune",
     "datasets.fetch": "cerp data fetch",

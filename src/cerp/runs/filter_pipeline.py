@@ -24,6 +24,7 @@ from cerp.runs.figures import with_file
 from cerp.runs.fitted_model import FittedModel
 from cerp.runs.pipeline import Pipeline
 from cerp.runs.products import Searched
+from cerp.sizing.file_overhead import HEADER_SLACK, longest_facts
 from cerp.sizing.precision_plan import NONE, Candidate
 
 
@@ -37,8 +38,9 @@ def filter_candidate(splits: Splits, config: Config) -> Candidate:
     limit = None if config.max_file_size is None else parse_size(config.max_file_size)
     candidate = Candidate(0, Encoding(), SizeLimit(file=limit))
     if limit is not None:
-        graph = ship_filter(FilterTerm(Exponents(0, 0, 0)), splits, {})
-        if (size := len(encode(graph, candidate.encoding))) > limit:
+        term = FilterTerm(Exponents(0, 0, 0))
+        graph = ship_filter(term, splits, longest_facts(splits, config))
+        if (size := len(encode(graph, candidate.encoding)) + HEADER_SLACK) > limit:
             raise BudgetError(
                 f"a file of {limit:,} bytes is too small for the filter here: its graph and ids "
                 f"take {size:,}"

@@ -90,7 +90,7 @@ def fit(
     chosen = _configured(budget, backbone, method, preset, config, settings)
     folder = None if output is None else Path(output)
     options = RunOptions(chosen_device(device), folder, resume, overwrite, quiet=not verbose)
-    splits = _as_splits(data, chosen.seed, verbose=verbose)
+    splits = as_splits(data, chosen.seed, verbose=verbose)
     for doubt in doubts(chosen) if verbose else ():
         print(f"warning: {doubt}", file=sys.stderr)  # noqa: T201
     model = fit_all(splits, chosen, options)[0]
@@ -128,7 +128,8 @@ def _configured(
     return config
 
 
-def _as_splits(data: Any, seed: int, *, verbose: bool) -> Splits:
+def as_splits(data: Any, seed: int, *, verbose: bool) -> Splits:
+    """The data that `fit` takes, split by the seed unless it is split already."""
     if isinstance(data, Splits):
         return data
     splits = (data if isinstance(data, Interactions) else read(data)).split(seed=seed)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from cerp.artifact import Encoding, ShippedModel, decode
+from cerp.artifact import Encoding, ShippedModel, decode, encode
 from cerp.config import Config
 from cerp.data.ids import Id, Int32Array
 from cerp.data.splits import Splits
@@ -130,13 +130,17 @@ class FittedModel:
     ) -> bytes:
         """The model file: as the run wrote it, in its limit; or in another encoding or limit.
 
-        Titles are those of the data, unless the file may take only so many bytes.
+        Titles are those of the data, where they fit beside all values.
         """
         own = self.size if encoding is None else SizeLimit()
-        limit = limit or own
+        limit, encoding = limit or own, encoding or self.encoding
         if titles is None and limit.file is None:
             titles = self.splits.titles
-        return within(self._shipped(graph, titles), encoding or self.encoding, limit)
+        elif titles is None and self.splits.titles:
+            titled = encode(self._shipped(graph, self.splits.titles), encoding)
+            if limit.excess(titled) <= 0:
+                return titled
+        return within(self._shipped(graph, titles), encoding, limit)
 
     def _shipped(self, graph: Graph, titles: Mapping[Id, str] | None) -> ShippedModel:
         facts = file_facts(

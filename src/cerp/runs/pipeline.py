@@ -211,6 +211,8 @@ class Pipeline:
     def _trained(self, budget: str, searched: Searched) -> tuple[Trained, Metrics | None]:
         """The weights of a budget's model; how it did on validation, where that was looked at."""
         if self.folder and (trained := self.folder.trained(budget)):
+            if self.config.mix and trained.mixture is None:
+                trained = self._with_mixture(budget, trained, searched)
             return trained, None
         started = time.monotonic()
         candidates = self.plan.candidates[budget]
@@ -255,6 +257,28 @@ class Pipeline:
             valid = self._metrics(filed.scorer(), self.splits, "valid")
             tried.append(_Tried(candidate, filed, result, valid))
         return tried
+
+    def _with_mixture(self, budget: str, trained: Trained, searched: Searched) -> Trained:
+        """Vectors that are trained already, beside the filter where that is better."""
+        started, candidate = time.monotonic(), trained.candidate
+        found = searched.found[candidate.limit]
+        recommender = _recommender(self.method, self.context, candidate.limit, found)
+        recommender.load_state_dict(trained.weights)
+        mixture = self._mixture(recommender.eval())
+        term = term_of_mixture(mixture)
+        if term is not None:
+            recommender = self._as_filed(recommender, self.splits, candidate, term)
+        seconds = round(trained.seconds + time.monotonic() - started, 2)
+        mixed = replace(
+            trained,
+            weights=recommender.state_dict(),
+            seconds=seconds,
+            counts=counts_of(recommender),
+            mixture=mixture,
+        )
+        if self.folder:
+            self.folder.write_trained(budget, mixed)
+        return mixed
 
     def _mixture(self, recommender: Recommender) -> dict[str, Any]:
         """What the filter beside the vectors is worth, before they see validation in a refit."""
@@ -357,7 +381,7 @@ class Pipeline:
         per_user: dict[str, Metrics] = {}
         if not self.config.refit:
             per_user["valid"] = valid or self._metrics(scorer, splits, "valid")
-        if len(splits.test):
+        if len(splits.test) and self.options.reads_test:
             per_user["test"] = self._metrics(scorer, splits, "test")
         seconds = round(time.monotonic() - started, 2)
         means = {part: metrics.summary() for part, metrics in per_user.items()}

@@ -26,12 +26,7 @@ from cerp.training.penalties import PENALTIES
 def make_plan(splits: Splits, config: Config, options: RunOptions) -> Plan:
     """What to train for each budget; what cannot be is refused here, before anything is written."""
     method = methods.method(config.method, config.method_options)
-    cutoff_of(config.selection_metric)
-    if not len(splits.valid):
-        raise DataError(
-            "the validation part is empty, so that no epoch can be selected; split with a "
-            "larger share for validation, or keep users with more interactions (k_core=3)"
-        )
+    refuse_unselectable(splits, config.selection_metric)
     if config.assignment == "learned" and not method.learns_rows:
         raise ConfigError(
             f"the method {config.method!r} has no codebooks whose rows could be learned; leave out "
@@ -59,6 +54,16 @@ def make_plan(splits: Splits, config: Config, options: RunOptions) -> Plan:
     budgets = (FULL,) if config.method == FULL else config.budgets
     candidates = {budget: tuple(precision_plan(method, context, budget)) for budget in budgets}
     return Plan(config, splits.fingerprint, candidates, positions)
+
+
+def refuse_unselectable(splits: Splits, selection_metric: str) -> None:
+    """Refuse data without a validation part, and what is no metric to select by."""
+    cutoff_of(selection_metric)
+    if not len(splits.valid):
+        raise DataError(
+            "the validation part is empty, so that no epoch can be selected; split with a "
+            "larger share for validation, or keep users with more interactions (k_core=3)"
+        )
 
 
 def pipeline(

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from cerp.artifact import ComposedEmbedding, Encoding, embedding_bytes, encode, section_bytes
+from cerp.config import Config
+from cerp.data.splits import Splits
 from cerp.export.to_arrays import assembled, composed, file_facts
 from cerp.methods.base import Context, Method
 
@@ -26,14 +29,7 @@ def bytes_beside_embedding(
     config = context.config
     splits = context.splits.refit(config.refit) if config.refit else context.splits
     context = replace(context, splits=splits)
-    figures = dict.fromkeys(("ndcg@10", "recall@10"), LONGEST_NUMBER)
-    facts = file_facts(
-        config,
-        splits,
-        max(config.budgets, key=len),
-        splits.num_entities * config.dim,
-        dict.fromkeys(("valid", "test"), figures),
-    )
+    facts = longest_facts(splits, config)
     tables = _tables(method, context.with_limits(limit), limit)
     if tables.dim < config.dim:  # a network on longer vectors is larger: the longest count
         full = splits.num_entities * config.dim
@@ -42,6 +38,18 @@ def bytes_beside_embedding(
     model = assembled(splits, config.backbone, backbone, tables, context.positions, facts)
     files = [encode(model, encoding, is_random=True) for encoding in encodings]
     return [len(data) - embedding_bytes(section_bytes(data)) + HEADER_SLACK for data in files]
+
+
+def longest_facts(splits: Splits, config: Config) -> dict[str, Any]:
+    """What the header of a model file says of the model, at its longest."""
+    figures = dict.fromkeys(("ndcg@10", "recall@10"), LONGEST_NUMBER)
+    return file_facts(
+        config,
+        splits,
+        max(config.budgets, key=len),
+        splits.num_entities * config.dim,
+        dict.fromkeys(("valid", "test"), figures),
+    )
 
 
 def _tables(method: Method, context: Context, limit: int) -> ComposedEmbedding:

@@ -25,7 +25,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from cerp.choices import ComputePrecision
-from cerp.errors import TrainingError
+from cerp.config import Progress
+from cerp.errors import StoppedError, TrainingError
 from cerp.models.batch import Batch
 from cerp.models.recommender import Recommender
 from cerp.naming import prefixed, under
@@ -127,7 +128,9 @@ class Loop:
         precision: ComputePrecision = "float32",
         checkpointing: Checkpointing | None = None,
         quiet: bool = False,
+        watch: Callable[[Progress], str | None] | None = None,
     ) -> None:
+        self.watch = watch
         self.model, self.sampler, self.optimizers = model, sampler, optimizers
         self.epochs, self.hooks, self.label = epochs, hooks, label
         self.objective = Objective() if objective is None else objective
@@ -172,12 +175,22 @@ class Loop:
                     self._save()
                 if interrupted():
                     break
+                self._stop_if_told()
         if self.sampler.step:
             self._end_within_epoch()
         self._current = None  # frees what a recorded step holds on the device
         if self.best_weights:
             self.model.load_state_dict(self.best_weights)
         self.model.eval()
+
+    def _stop_if_told(self) -> None:
+        if self.watch is None or self.finished or self.sampler.epoch == self.epochs:
+            return
+        score = self.best[0] if self.best_weights else None
+        share = self._steps_done() / (self.epochs * len(self.sampler))
+        if (why := self.watch(Progress(share, score))) is not None:
+            self._save()
+            raise StoppedError(why)
 
     def _steps_done(self) -> int:
         return self.sampler.epoch * len(self.sampler) + self.sampler.step

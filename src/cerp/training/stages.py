@@ -85,6 +85,7 @@ def prune(
         precision=config.precision,
         checkpointing=checkpointing,
         quiet=options.quiet,
+        watch=options.watch,
     )
     loop.run()
     hooks.finish()
@@ -152,6 +153,7 @@ def train(
         precision=config.precision,
         checkpointing=checkpointing,
         quiet=options.quiet,
+        watch=options.watch,
     )
     loop.run()
     score, epoch = loop.best

@@ -1,0 +1,82 @@
+"""What is tried for a file size: one line for each kind of model, the cheapest first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from cerp.config import Config
+from cerp.errors import ConfigError
+from cerp.presets import preset, teacher_preset, with_settings
+
+
+@dataclass(frozen=True)
+class Member:
+    """One kind of model."""
+
+    name: str
+    what: str
+    """In a few words, for help and tables."""
+    base: Callable[[], Config]
+    """Its configuration, whatever the size."""
+    has_mixture: bool = False
+    """Whether the graph filter is put beside its vectors."""
+    starts_from: str | None = None
+    """The member whose trained vectors it takes, where that one was tried before."""
+
+    def config(self, max_file_size: str, settings: Mapping[str, Any]) -> Config:
+        """Its configuration for a file size, with settings by the names of `cerp.presets.WORDS`."""
+        own = {"max_file_size": max_file_size, "mix": self.has_mixture}
+        return with_settings(self.base(), (), {**settings, **own})
+
+
+MEMBERS: tuple[Member, ...] = (
+    Member(
+        "filter",
+        "the graph filter, which stores no values",
+        partial(preset, "default", method="filter"),
+    ),
+    Member(
+        "neighbours",
+        "the nearest items of each item, without users",
+        partial(preset, "default", method="neighbours"),
+    ),
+    Member("als", "vectors of implicit ALS", partial(preset, "default", method="als")),
+    Member("mf", "vectors of learned codes, without a graph", partial(preset, "default", "mf")),
+    Member("lightgcn", "vectors of learned codes on the graph", partial(preset, "default")),
+    Member(
+        "mixture",
+        "those of lightgcn, beside the graph filter",
+        partial(preset, "default"),
+        has_mixture=True,
+        starts_from="lightgcn",
+    ),
+    Member(
+        "student",
+        "mf with codes and preferences of a full-size LightGCN",
+        partial(preset, "default", "mf", teacher="lightgcn"),
+    ),
+    Member(
+        "full",
+        "the whole table of LightGCN in as many bits as fit, beside the graph filter",
+        partial(teacher_preset, "lightgcn", Config.dim, 0),
+        has_mixture=True,
+    ),
+)
+"""In the order in which they are tried: by what they cost."""
+
+
+def members_of(names: Sequence[str] | None) -> list[Member]:
+    """The members called so, in the order of `MEMBERS`; all, if none are named."""
+    if names is None:
+        return list(MEMBERS)
+    wanted = [part.strip() for name in names for part in name.split(",")]
+    known = [member.name for member in MEMBERS]
+    for name in wanted:
+        if name not in known:
+            raise ConfigError(
+                f"there is no {name!r} in the portfolio; choose among {', '.join(known)}"
+            )
+    return [member for member in MEMBERS if member.name in wanted]
