@@ -2,11 +2,13 @@
 
 import { addBitPlanes, floats, inflate, numberList, signedBytes, signedNibbles } from "./codecs.js";
 import { FileError, check, count, readContainer } from "./container.js";
+import { decodeNeighbours } from "./neighbours.js";
 
 /**
  * @param {ArrayBuffer} file
  * @returns {Promise<object>} head (null: no vectors), layers, users and items (ids as text), titles, positions
- *   by code, tables or propagated vectors, seen (offsets, items), filter (exponents, beta, epsilon), weights
+ *   by code, tables or propagated vectors, seen (offsets, items), filter (exponents, beta, epsilon), weights,
+ *   neighbours (offsets, targets, values, levels)
  */
 export async function decodeFile(file) {
   try {
@@ -32,6 +34,7 @@ async function decode(file) {
     filter: filterTerm(metadata),
     weights: weights(tensors),
     seen: metadata.seen && (await seen(tensors, metadata.seen, users, items, positions)),
+    neighbours: metadata.neighbours ? await decodeNeighbours(tensors, metadata.neighbours, items, seen) : null,
     users: await ids(tensors, "users.ids", metadata.ids.users, users),
     items: await ids(tensors, "items.ids", metadata.ids.items, items),
     titles: metadata.titles && (await strings(tensors, "titles", metadata.titles.bytes, items)),
@@ -41,15 +44,20 @@ async function decode(file) {
   check(tensors.size === 0, `it has a part that is not known: ${[...tensors.keys()][0]}`);
   check(!model.layers || model.propagated || model.seen, "it lacks the graph that its vectors come from");
   check((model.head === null) === !metadata.embedding, "its vectors do not fit its way to score");
+  const alone = !metadata.embedding && !model.filter && !model.seen && !positions && users === 0;
+  check(model.neighbours ? alone : users > 0, "its users do not fit its way to score");
+  check(items > 0, "it has no items");
   check(!model.filter || model.seen, "it lacks the graph that its filter works on");
   return model;
 }
 
 /** How vectors become a score, and the layers of propagation before it: the one place that knows the words. */
-function scoring({ backbone, layers, filter }) {
-  const ways = { mf: ["dot", false], mlp: ["tower", false], lightgcn: ["dot", true], filter: [null, false] };
+function scoring({ backbone, layers, filter, neighbours }) {
+  const vectors = { mf: ["dot", false], mlp: ["tower", false], lightgcn: ["dot", true] };
+  const ways = { ...vectors, filter: [null, false], neighbours: [null, false] };
   const [, word, added] = /^(\w+?)(\+filter)?$/.exec(backbone) ?? [];
-  check(Object.hasOwn(ways, word) && !(added && word === "filter"), `its way to score ${backbone} is not known`);
+  check(Object.hasOwn(ways, word) && (!added || Object.hasOwn(vectors, word)), `its way to score ${backbone} is not known`);
+  check((word === "neighbours") === Boolean(neighbours), "its neighbours do not fit its way to score");
   const [head, propagates] = ways[word];
   check(Boolean(added || word === "filter") === Boolean(filter), "its filter does not fit its way to score");
   check(count(layers, "layers") <= 64 && layers > 0 === propagates, "its layers do not fit its way to score");
@@ -177,9 +185,9 @@ function lehmer(tensor, length) {
 }
 
 /** Training interactions by code: `items` of user u from offsets[u] to offsets[u + 1], ascending. */
-async function seen(tensors, { edges }, users, items, positions) {
-  const counts = await numberList(tensors, "seen.counts", users);
-  const gaps = await numberList(tensors, "seen.gaps", edges);
+async function seen(tensors, { edges }, users, items, positions, name = "seen") {
+  const counts = await numberList(tensors, `${name}.counts`, users);
+  const gaps = await numberList(tensors, `${name}.gaps`, edges);
   const order = positions ?? Int32Array.from({ length: users + items }, (_, code) => code);
   const codeAt = new Int32Array(order.length);
   order.forEach((position, code) => (codeAt[position] = code));
