@@ -462,8 +462,6 @@ def test_the_page_of_a_file_without_users_asks_for_items(page: Page, in_browser:
         where = "in this browser" if in_browser else "by the server"
         told = f"10 items for this taste, computed {where}"
         expect(page.get_by_role("status")).to_contain_text(told)
-            f"10 items for this taste, computed {where}"
-        )
         best = Runtime(model).recommend_for(model.items.decode([9]), 10)
         assert shown(page) == [str(item) for item, _ in best]
 
