@@ -1,4 +1,4 @@
-"""What the training graph alone is worth: filter, low-pass term, item neighbours.
+"""What the training graph alone is worth: filter and low-pass term.
 
     CERP_DATA_DIR=... python benchmarks/filter.py [--data gowalla ...] [--low-pass]
 
@@ -12,8 +12,8 @@ On Gowalla, ml-1m, lastfm, amazon-beauty and the embedded synthetic data:
 - entries and bytes of the item-item matrix that is not needed for it;
 - with --low-pass, what a term of leading singular vectors adds.
 
-On ml-1m also item neighbours at 25, 50, 75 and 150 KB. Writes results/filter.json, where data
-sets that were not asked for keep their figures; fails where a bar is missed.
+Writes results/filter.json, where data sets that were not asked for keep their figures; fails
+where a bar is missed.
 """
 
 from __future__ import annotations
@@ -35,18 +35,14 @@ import cerp
 from cerp.data.splits import Splits
 from cerp.evaluation.baselines import Popularity
 from cerp.evaluation.evaluate import Scorer, evaluate
-from cerp.graph.choose_neighbours import choose_neighbours
 from cerp.graph.edges import Edges
 from cerp.graph.filter import Exponents, GraphFilter
-from cerp.graph.neighbours import NeighbourScorer
 from cerp.graph.search import search_exponents
 from cerp.graph.svd_term import FilterWithLowPass, search_low_pass
 
 DATA_SETS = ("gowalla", "ml-1m", "lastfm", "amazon-beauty", "synthetic")
 BARS = {"gowalla": 0.1255, "ml-1m": 0.360, "lastfm": 0.211, "amazon-beauty": 0.047}
 """Test NDCG@10 of the filter."""
-NEIGHBOUR_BAR = {75_000: 0.315}
-NEIGHBOUR_BYTES = (25_000, 50_000, 75_000, 150_000)
 REPEATS, USERS = 9, 256
 RESULT = RESULTS / "filter.json"
 
@@ -69,15 +65,6 @@ def main() -> None:
             missed.append(f"{name}: {found['test']['ndcg@10']} is below {BARS[name]}")
         if asked.low_pass:
             found["low_pass"] = low_pass_figures(splits, model)
-        if name == "ml-1m":
-            found["neighbours"] = [
-                neighbour_figures(splits, model.exponents, limit) for limit in NEIGHBOUR_BYTES
-            ]
-            missed += [
-                f"neighbours at {one['limit']:,} bytes: {one['test']['ndcg@10']} is below {bar}"
-                for one in found["neighbours"]
-                if one["test"]["ndcg@10"] < (bar := NEIGHBOUR_BAR.get(one["limit"], 0))
-            ]
         found["machine"] = machine("numpy", "scipy")
         figures[name] = figures.get(name, {}) | found
         print(json.dumps({name: found}, indent=1), flush=True)
@@ -118,26 +105,6 @@ def low_pass_figures(splits: Splits, model: GraphFilter) -> dict[str, Any]:
         "test": {
             "both": on_test(both, splits),
             "low_pass": on_test(found.low_pass, splits),
-        },
-        "seconds": round(found.seconds, 1),
-    }
-
-
-def neighbour_figures(splits: Splits, exponents: Exponents, limit: int) -> dict[str, Any]:
-    """The best item neighbours of so many bytes."""
-    found = choose_neighbours(splits, limit, exponents=exponents)
-    return {
-        "limit": limit,
-        "bytes": found.best.bytes,
-        "kind": found.best.kind,
-        "regularization": found.best.regularization,
-        "bits": found.best.neighbours.bits,
-        "entries": len(found.best.neighbours),
-        "valid": {found.metric: round(found.score, 5)},
-        "test": on_test(NeighbourScorer(found.best.neighbours, splits.train), splits),
-        "best_of_kind": {
-            kind: round(max(one.score for one in found.tried if one.kind == kind), 5)
-            for kind in sorted({one.kind for one in found.tried})
         },
         "seconds": round(found.seconds, 1),
     }

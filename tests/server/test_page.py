@@ -31,8 +31,10 @@ from cerp.graph.arithmetic import natural_log
 from cerp.graph.filter import Exponents
 from cerp.runtime import Runtime
 from cerp.server.app import create_app
+from forged_neighbours import FORGERIES, forged
 from golden_filter import FILTER, MIXTURE
 from golden_model import GOLDEN_CODED
+from golden_neighbours import NEIGHBOURS
 from made_up_section import declare_prices, priced
 from plain_decoder import metadata_of
 from small_filters import small_filter, small_mixture
@@ -48,6 +50,7 @@ from small_models import (
     pruned,
     small_model,
 )
+from small_neighbours import small_neighbours
 
 if TYPE_CHECKING:
     from playwright.sync_api import (
@@ -72,6 +75,16 @@ RANK_USERS = """async ([decode, file]) => {
 RANK_TASTE = """async ([decode, file, liked]) => {
   const model = await decode(file);
   return model.recommendFor(liked, { k: Infinity }).map(({ id, score }) => [id, score]);
+}"""
+RANK_TASTES = """async ([decode, file, tastes]) => {
+  const model = await decode(file);
+  const pairs = (list) => list.map(({ id, score }) => [id, score]);
+  const items = model.search("items", "", Infinity).map(({ id }) => id);
+  return {
+    tastes: tastes.map((liked) => pairs(model.recommendFor(liked, { k: Infinity }))),
+    similar: items.map((item) => pairs(model.similarItems(item, items.length))),
+    users: model.search("users", "", Infinity),
+  };
 }"""
 LOGARITHMS = """async (values) => {
   const { naturalLog } = await import("/filter.js");
@@ -390,6 +403,67 @@ def test_the_page_shows_a_filter_and_recommends_by_it(page: Page):
         page.get_by_text("a graph, and no embedding table at all").wait_for()
         assert "filter" in page.locator("#about").inner_text()
         assert page.get_by_text("Full table").count() == 0
+
+
+# Item neighbours: a file without users, every number the same to the bit.
+
+
+@pytest.mark.parametrize("share", [0.02, 0.2, 0.9])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_neighbours_rank_alike_for_every_taste(blank: Page, seed: int, share: float):
+    file = encode(small_neighbours(seed, share), Encoding())
+    runtime = Runtime(decode(file))
+    rng = np.random.default_rng(seed)
+    sizes = (1, 2, 7, 20, NUM_ITEMS)
+    tastes = [rng.permutation(runtime.items.values)[:size].tolist() for size in sizes]
+    found = blank.evaluate(
+        RANK_TASTES,
+        [
+            blank.evaluate_handle(f"() => {DECODE}"),
+            as_base64(file),
+            [list(map(str, liked)) for liked in tastes],
+        ],
+    )
+    assert found["tastes"] == [as_text(runtime.recommend_for(one, NUM_ITEMS)) for one in tastes]
+    similar = [runtime.similar_items(item, NUM_ITEMS) for item in runtime.items.values.tolist()]
+    assert found["similar"] == [as_text(best) for best in similar]
+    assert found["users"] == []
+
+
+def test_the_golden_neighbours_rank_alike(blank: Page):
+    runtime, file = cerp.load(NEIGHBOURS), as_base64(NEIGHBOURS.read_bytes())
+    tastes = [[10], [11], [12, 10], [10, 11, 12], [500]]
+    handle = blank.evaluate_handle(f"() => {DECODE}")
+    found = blank.evaluate(RANK_TASTES, [handle, file, [list(map(str, one)) for one in tastes]])
+    assert found["tastes"] == [as_text(runtime.recommend_for(liked)) for liked in tastes]
+
+
+@pytest.mark.parametrize("change", [change for change, _ in FORGERIES])
+def test_forged_neighbours_are_refused_by_the_page(blank: Page, change: Callable[..., object]):
+    with refused("not a usable model file"):
+        blank.evaluate(DECODE, as_base64(forged(change)))
+
+
+@pytest.mark.parametrize("in_browser", [False, True])
+def test_the_page_of_a_file_without_users_asks_for_items(page: Page, in_browser: bool):
+    model = small_neighbours()
+    with live(model) as server:
+        page.goto(server.url)
+        expect(page.get_by_label("A known user")).to_be_disabled()
+        expect(page.get_by_label("My own taste")).to_be_checked()
+        expect(page.locator("#user-panel")).to_be_hidden()
+        page.get_by_text("weights between items, and no embedding table at all").wait_for()
+        assert page.locator("#about").inner_text() == "model.cerp · neighbours · 40 items"
+        if in_browser:
+            page.get_by_label("Compute in this browser").check()
+            page.get_by_text("ready in").wait_for()
+        page.get_by_role("combobox", name="Items I like").press_sequentially("Title 09")
+        page.get_by_role("option").first.click()
+        where = "in this browser" if in_browser else "by the server"
+        told = f"10 items for this taste, computed {where}"
+        expect(page.get_by_role("status")).to_contain_text(told)
+        best = Runtime(model).recommend_for(model.items.decode([9]), 10)
+        assert shown(page) == [str(item) for item, _ in best]
 
 
 RNG = np.random.default_rng(1)

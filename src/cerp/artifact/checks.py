@@ -26,7 +26,7 @@ MOST_LAYERS = 64
 def problem(model: ShippedModel) -> str | None:
     """The first thing that makes a model unusable, in words; None if there is none."""
     num_entities = len(model.users) + len(model.items)
-    if not len(model.users) or not len(model.items):
+    if not len(model.items) or (model.neighbours is None and not len(model.users)):
         return f"there are {len(model.users):,} users and {len(model.items):,} items"
     if model.positions is not None and not _is_permutation(model.positions, num_entities):
         return f"the positions are not those of {num_entities:,} entities"
@@ -35,6 +35,7 @@ def problem(model: ShippedModel) -> str | None:
     return (
         _embedding_problem(model, num_entities)
         or _scoring_problem(model)
+        or _neighbours_problem(model)
         or (_seen_problem(model.seen, len(model.users), len(model.items)) if model.seen else None)
     )
 
@@ -113,11 +114,32 @@ def _scoring_problem(model: ShippedModel) -> str | None:
 
 def _filter_problem(model: ShippedModel) -> str | None:
     if model.filter is None:
-        return "there are neither vectors nor a filter" if model.embedding is None else None
+        ranks = model.embedding is not None or model.neighbours is not None
+        return None if ranks else "there are neither vectors nor a filter"
     if model.seen is None:
         return "the filter needs its graph, the seen interactions"
     if (model.filter.mixing is None) != (model.embedding is None):
         return "the filter of a model with vectors has beta and epsilon, that of others has none"
+    return None
+
+
+def _neighbours_problem(model: ShippedModel) -> str | None:
+    found = model.neighbours
+    if found is None:
+        return None
+    if model.embedding is not None or model.filter is not None:
+        return "neighbours rank alone, and there are vectors or a filter beside them"
+    if len(model.users) or model.seen is not None or model.positions is not None:
+        return "neighbours need no users, no interactions and no order of them"
+    count = len(model.items)
+    if (len(found.scales), len(found.popularity)) != (count, count):
+        return f"the neighbours have scales or a popularity of other than {count:,} items"
+    if len(found.integers) != len(found.targets):
+        return "the neighbours have other than one weight for each target"
+    if not np.isfinite(found.scales).all() or (found.scales < 0).any():
+        return "the scales of neighbours are finite and not negative"
+    if (problem := _seen_problem(Seen(found.offsets, found.targets), count, count)) is not None:
+        return f"the targets of neighbours are not in order ({problem})"
     return None
 
 

@@ -17,7 +17,7 @@ from cerp.artifact.model import ComposedEmbedding, FloatArray, ShippedModel
 from cerp.artifact.names import decode_ids, encode_ids
 from cerp.artifact.permutation import decode_permutation, encode_permutation
 from cerp.artifact.quantize import VALUES_CODECS, ValuesCodec, finite, to_half
-from cerp.artifact.scoring_words import read_scoring, scoring_word
+from cerp.artifact.scoring_words import read_scoring, word_of
 from cerp.artifact.tensors import TensorReader, Tensors
 from cerp.data.ids import Ids
 from cerp.errors import ConfigError, DataError, FileFormatError, MalformedFileError
@@ -65,7 +65,7 @@ def encode(model: ShippedModel, encoding: Encoding, *, is_random: bool = False) 
     if model.embedding is not None:
         embedding, tensors = encode_embedding(model.embedding, encoding.values, is_random=is_random)
     metadata: dict[str, Any] = {
-        "backbone": scoring_word(model.head, model.layers, is_filtered=model.filter is not None),
+        "backbone": word_of(model),
         "embedding": embedding,
         "facts": model.facts,
         "ids": {},

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from cerp.assignment.index import Combine, Index
 from cerp.choices import Head, ValuePrecision
 from cerp.data.ids import Ids, Int32Array, Int64Array
+from cerp.graph.neighbours import Neighbours
 from cerp.graph.term import FilterTerm
 
 FloatArray = npt.NDArray[np.float32]
@@ -100,7 +101,7 @@ class ShippedModel:
     """How the vectors of a user and an item become a score: their dot product, or a tower; None
     without vectors."""
     embedding: ComposedEmbedding | PropagatedTables | None
-    """None: the filter alone ranks."""
+    """None: the filter alone ranks, or the neighbours."""
     positions: Int32Array | None = None
     """Of every entity; None: positions are codes."""
     layers: int = 0
@@ -113,10 +114,17 @@ class ShippedModel:
     one copy for both."""
     filter: FilterTerm | None = None
     """What the graph filter adds to a score; None: nothing."""
+    neighbours: Neighbours | None = None
+    """Weights between items, which rank alone."""
     precision: ValuePrecision | None = None
     """Of the embedding's values in the file that the model was read from."""
     titles: list[str] | None = None
     """What to call items on a page, by code."""
+
+    @property
+    def is_item_only(self) -> bool:
+        """Whether it knows items and no users: whoever asks brings the items that they like."""
+        return not len(self.users)
 
     @property
     def dim(self) -> int:

@@ -4,7 +4,8 @@ The file says how to score, not which backbone was trained: any backbone whose
 scores are one of these ways can be written, read and served. The words are
 those of the first backbones that had them; ``+filter`` says that the graph filter
 is added, and ``filter`` that there is nothing else. It is in the word, so that a reader
-that knows no filter refuses the file instead of ranking by half of it.
+that knows no filter refuses the file instead of ranking by half of it. ``neighbours`` are
+weights between items.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ class _Way(NamedTuple):
     head: Head | None
     propagates: bool
     is_filtered: bool = False
+    has_neighbours: bool = False
 
 
 VECTOR_WAYS = {
@@ -28,18 +30,21 @@ VECTOR_WAYS = {
     "mlp": _Way("tower", propagates=False),
     "lightgcn": _Way("dot", propagates=True),
 }
-FILTER = "filter"
+FILTER, NEIGHBOURS = "filter", "neighbours"
 WAYS = {
     **VECTOR_WAYS,
     FILTER: _Way(None, propagates=False, is_filtered=True),
+    NEIGHBOURS: _Way(None, propagates=False, has_neighbours=True),
     **{f"{word}+{FILTER}": way._replace(is_filtered=True) for word, way in VECTOR_WAYS.items()},
 }
 """By the word under ``backbone`` in the metadata."""
 
 
-def scoring_word(head: Head | None, layers: int, *, is_filtered: bool = False) -> str:
+def scoring_word(
+    head: Head | None, layers: int, *, is_filtered: bool = False, has_neighbours: bool = False
+) -> str:
     """The word for a way to score: a head, and layers of propagation before it (0: none)."""
-    wanted = _Way(head, propagates=layers > 0, is_filtered=is_filtered)
+    wanted = _Way(head, layers > 0, is_filtered, has_neighbours)
     for word, way in WAYS.items():
         if way == wanted:
             return word
@@ -52,7 +57,7 @@ def scoring_word(head: Head | None, layers: int, *, is_filtered: bool = False) -
 def read_scoring(fields: Fields) -> tuple[Head | None, int]:
     """Head and layers as the metadata have them."""
     word = fields.choice("backbone", tuple(WAYS))
-    head, propagates, is_filtered = WAYS[word]
+    head, propagates, is_filtered, has_neighbours = WAYS[word]
     layers = fields.whole("layers")
     if (layers > 0) != propagates:
         raise MalformedFileError(
@@ -62,12 +67,23 @@ def read_scoring(fields: Fields) -> tuple[Head | None, int]:
     if is_filtered != ("filter" in fields):
         there = "is there" if "filter" in fields else "is missing"
         raise MalformedFileError(f"the way to score is {word!r}, and the filter {there}")
+    if has_neighbours != ("neighbours" in fields):
+        there = "are there" if "neighbours" in fields else "are missing"
+        raise MalformedFileError(f"the way to score is {word!r}, and neighbours {there}")
     return head, layers
+
+
+def word_of(model: ShippedModel) -> str:
+    """The word for the way in which a model scores."""
+    return scoring_word(
+        model.head,
+        model.layers,
+        is_filtered=model.filter is not None,
+        has_neighbours=model.neighbours is not None,
+    )
 
 
 def backbone_name(model: ShippedModel) -> str:
     """The backbone that a model was trained with: the word, unless its facts know better."""
     found = model.facts.get("backbone")
-    if isinstance(found, str):
-        return found
-    return scoring_word(model.head, model.layers, is_filtered=model.filter is not None)
+    return found if isinstance(found, str) else word_of(model)

@@ -16,10 +16,12 @@ from cerp.artifact.edges import decode_seen, encode_seen
 from cerp.artifact.fields import Fields
 from cerp.artifact.model import Seen, ShippedModel
 from cerp.artifact.names import decode_strings, encode_strings
+from cerp.artifact.neighbours import decode_neighbours, encode_neighbours
 from cerp.artifact.tensors import TensorReader, Tensors
 from cerp.data.ids import Int32Array
 from cerp.graph.arithmetic import LARGEST_EXPONENT, UNIT
 from cerp.graph.filter import Exponents
+from cerp.graph.neighbours import Neighbours
 from cerp.graph.term import LARGEST_BETA, SMALLEST_EPSILON, FilterTerm, Mixing
 from cerp.naming import prefixed
 
@@ -37,13 +39,23 @@ class Section:
 
 SECTIONS = (
     Section("codebook values", ("embedding.*.values", "propagated.*.values"), is_embedding=True),
-    Section("positions", ("embedding.*.positions.*",), is_embedding=True),
+    Section("weights", ("neighbours.values",), is_embedding=True),
+    Section(
+        "positions",
+        ("embedding.*.positions.*", "neighbours.counts.*", "neighbours.gaps.*"),
+        is_embedding=True,
+    ),
     Section("codes", ("embedding.*.codes",), is_embedding=True),
-    Section("scales", ("embedding.*.scales", "propagated.*.scales"), is_embedding=True),
+    Section(
+        "scales",
+        ("embedding.*.scales", "propagated.*.scales", "neighbours.scales"),
+        is_embedding=True,
+    ),
     # Also where ids are stored: those are in native order, so that no id map carries it
     # (docs/format.md says why).
     Section("order", ("order",), is_embedding=True),
     Section("backbone", ("backbone.*",)),
+    Section("popularity", ("neighbours.popularity",)),
     # The same interactions: a graph where scores come from it, else what users know.
     Section("graph", ("seen.*",)),
     Section("seen", ("seen.*",)),
@@ -118,12 +130,23 @@ def _decode_filter(fields: Fields, tensors: TensorReader, around: Surroundings) 
     return FilterTerm(exponents, Mixing(beta, epsilon))
 
 
+def _encode_neighbours(model: ShippedModel) -> tuple[dict[str, Any], Tensors]:
+    assert model.neighbours is not None
+    entry, coded = encode_neighbours(model.neighbours)
+    return entry, prefixed("neighbours", coded)
+
+
+def _decode_neighbours(fields: Fields, tensors: TensorReader, around: Surroundings) -> Neighbours:
+    return decode_neighbours(fields, tensors.under("neighbours"), around.num_items)
+
+
 EXPONENT_NAMES = ("q", "p", "r")
 """Of the filter, in the order of `Exponents`; stored as multiples of 1/32."""
 
 OPTIONAL_PARTS = (
     OptionalPart("seen", _encode_seen, _decode_seen),
     OptionalPart("filter", _encode_filter, _decode_filter),
+    OptionalPart("neighbours", _encode_neighbours, _decode_neighbours),
     OptionalPart("titles", _encode_titles, _decode_titles),
 )
 """In the order in which they are read."""

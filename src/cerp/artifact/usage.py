@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cerp.artifact.model import PropagatedTables, ShippedModel
 from cerp.assignment.usage import Usage, count_usage, rows_of_entities
 
@@ -20,6 +22,8 @@ NOTHING_STORED = Usage(
 def usage(model: ShippedModel) -> Usage:
     """Count the stored values of a model; memory is that of some thousand vectors."""
     embedding = model.embedding
+    if model.neighbours is not None:
+        return replace(NOTHING_STORED, stored_values=len(model.neighbours))
     if embedding is None:
         return NOTHING_STORED
     if isinstance(embedding, PropagatedTables):

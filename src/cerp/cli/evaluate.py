@@ -122,7 +122,8 @@ def _scorers(name: str, splits: Splits, on: Part, seed: int) -> dict[str, evalua
 def _runtime(name: str, splits: Splits, on: Part) -> Runtime:
     """The model of a file, which must be of the data and must not have learned what it is asked."""
     runtime = load(name)
-    if (runtime.users, runtime.items) != (splits.users, splits.items):
+    users = splits.users if runtime.is_item_only else runtime.users
+    if (users, runtime.items) != (splits.users, splits.items):
         raise DataError(
             f"{name} was made of other data: its users or items are not those of the data given"
         )

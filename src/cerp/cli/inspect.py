@@ -77,6 +77,7 @@ def _account(path: Path) -> dict[str, Any]:
         "dimension": model.dim,
         "precision": model.precision,
         "filter": None if model.filter is None else _term(model.filter),
+        "weights": None if model.neighbours is None else len(model.neighbours),
         "assignment": _assignment(model),
         "codebooks": _codebooks(model),
         **asdict(artifact.usage(model)),
@@ -129,6 +130,8 @@ def _comparison(found: dict[str, Any]) -> list[tuple[object, ...]]:
 
 def _figures(found: dict[str, Any]) -> list[tuple[object, ...]]:
     counts = [(name, found[name]) for name in ("backbone", "users", "items")]
+    if found["weights"] is not None:
+        return [*counts, ("weights between items", found["weights"])]
     terms = [(f"filter {name}", value) for name, value in (found["filter"] or {}).items()]
     if not found["dimension"]:
         return [*counts, *terms]

@@ -83,6 +83,7 @@ def recommend(
         raise ConfigError("--skip-unknown belongs to --users; leave it out")
     runtime = load(model)
     if users is not None and output is not None:
+        runtime.refuse_without_users()
         refuse_output(output, users)
         table = read_users(users, runtime.users)
         if not skip_unknown:

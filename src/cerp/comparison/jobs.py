@@ -8,14 +8,14 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from cerp.budget import Budget
-from cerp.comparison.variants import POPULARITY, config_of, has_vectors, variant
+from cerp.comparison.variants import POPULARITY, config_of, has_budget, has_vectors, variant
 from cerp.config import Config
 from cerp.errors import ConfigError
 from cerp.sizing.precision_plan import FULL
 
 
 class Cell(NamedTuple):
-    """One entry of the grid. What has no vectors has neither backbone nor budget."""
+    """One entry of the grid. What has no vectors has no backbone; without values, no budget."""
 
     method: str
     backbone: str | None
@@ -98,7 +98,13 @@ def plan(
     jobs = [Job(POPULARITY, None, 0, (None,))] if POPULARITY in methods else []
     # Nothing random is in them either: once is enough.
     jobs += [
-        Job(name, None, 0, (None,), (settings,) if settings else ())
+        Job(
+            name,
+            None,
+            0,
+            tuple(dict.fromkeys(budgets)) if has_budget(name) else (None,),
+            (settings,) if settings else (),
+        )
         for name in methods
         if name != POPULARITY and not has_vectors(name)
     ]

@@ -69,10 +69,11 @@ class _Entry:
 
 def comparison_page(results: Results, *, verbose: bool = True) -> TablePage:
     """The tables of all that a folder holds; ``verbose``: also what papers compare by."""
+    backbones: Sequence[str | None] = _distinct(result.backbone for result in results.all)
     sections = [
         _section(results, backbone, budget)
         for is_in_bytes in (False, True)
-        for backbone in _distinct(result.backbone for result in results.all)
+        for backbone in backbones or [None]
         for budget in _budgets(results, backbone, is_in_bytes=is_in_bytes)
     ]
     if not sections and results.all:
@@ -114,7 +115,7 @@ def _section(results: Results, backbone: str | None, budget: str | None) -> Tabl
     title = "without vectors"
     if budget is not None:
         kind = "equal bytes" if is_size(budget) else "equal values"
-        title = f"{backbone}, {budget} ({kind})"
+        title = f"{backbone or 'without vectors'}, {budget} ({kind})"
     best: frozenset[Place] = frozenset()
     for metric in METRICS:
         scores = [entry.mean(metric) if entry.keeps_budget else None for entry in entries]
@@ -168,8 +169,8 @@ def _notes(results: Sequence[Result], *, verbose: bool) -> list[str]:
     ]
 
 
-def _budgets(results: Results, backbone: str, *, is_in_bytes: bool) -> list[str]:
-    """The budgets of a backbone from loose to tight: shares, then counts, or sizes."""
+def _budgets(results: Results, backbone: str | None, *, is_in_bytes: bool) -> list[str]:
+    """The budgets of a backbone, or of what has none, loose to tight: shares, counts, or sizes."""
     found = _distinct(result.budget for result in results.all if result.backbone == backbone)
     kept = [one for one in found if one != FULL and is_size(one) == is_in_bytes]
     return sorted(kept, key=_tightness)

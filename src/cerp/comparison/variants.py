@@ -106,8 +106,13 @@ def _unlike_each_other() -> list[str]:
 
 
 def has_vectors(name: str) -> bool:
-    """Whether a trained variant has vectors, and so a backbone and a budget."""
+    """Whether a trained variant has vectors, and so a backbone."""
     return METHODS[variant(name).method].has_vectors
+
+
+def has_budget(name: str) -> bool:
+    """Whether a budget limits what a trained variant stores."""
+    return METHODS[variant(name).method].has_budget
 
 
 def config_of(name: str, backbone: str | None, *settings: Mapping[str, Any]) -> Config:

@@ -66,7 +66,8 @@ def evaluate(
     ----------
     scorer
         Anything with ``score_all(user_codes)``: a model file that was loaded, a fitted model, or
-        something of your own. One that says what it was ``trained_on``, as a loaded file does, is
+        something of your own. A file that knows no users is asked for them by what they took in
+        training. One that says what it was ``trained_on``, as a loaded file does, is
         not judged on what it learned.
     splits
         The data, split as the scorer's training data was.
@@ -90,8 +91,11 @@ def evaluate(
         Per user and in the mean.
 
     """
-    if trained_on := getattr(scorer, "trained_on", None):
+    trained_on = getattr(scorer, "trained_on", None)
+    if trained_on:
         refuse_learned("the model", trained_on, splits, on)
+    if getattr(scorer, "is_item_only", False):
+        scorer = scorer.with_histories(_training_part(splits, trained_on))  # type: ignore[attr-defined]
     seen, truth = splits.seen_before(on), splits.part(on)
     if not ks or min(ks) < 1:
         raise ConfigError(f"the cut-offs must be positive, got {list(ks)}")
@@ -167,6 +171,13 @@ def refuse_learned(name: str, trained_on: str, splits: Splits, on: Part) -> None
             f"{name} was refitted on the {' and '.join(learned)} part: judged on {on}, it would "
             "be asked what it was told"
         )
+
+
+def _training_part(splits: Splits, trained_on: str | None) -> Interactions:
+    """What a model was trained on: the training part, or more after a refit."""
+    if trained_on == splits.refit("train+valid").fingerprint:
+        return splits.refit("train+valid").train
+    return splits.train
 
 
 class _Tally:

@@ -16,7 +16,11 @@ from cerp.artifact import (
     section_bytes,
 )
 from cerp.errors import BudgetError
+from cerp.graph.neighbours import without_smallest
 
+WEIGHT_BITS = 16
+"""Of a weight between two items, its place included: more than most take, so that no more are
+left out than need be."""
 BITS: dict[ValuesCodec, int] = {"fp32": 32, "fp16": 16, "int8": 8, "int4": 4}
 
 
@@ -47,13 +51,21 @@ def within(model: ShippedModel, encoding: Encoding, limit: SizeLimit) -> bytes:
     """
     data = encode(model, encoding)
     while (excess := limit.excess(data)) > 0:
-        model = _without_smallest(model, -(-8 * excess // BITS[encoding.values]))
+        bits = BITS[encoding.values] if model.neighbours is None else WEIGHT_BITS
+        model = _without_smallest(model, -(-8 * excess // bits))
         data = encode(model, encoding)
     return data
 
 
 def _without_smallest(model: ShippedModel, count: int) -> ShippedModel:
     """The model without ``count`` of its stored values, the smallest ones."""
+    if model.neighbours is not None:
+        if count >= len(model.neighbours):
+            raise BudgetError(
+                "the model does not fit into the limit, not even without its weights; allow more "
+                "bytes, or leave out titles or ids"
+            )
+        return replace(model, neighbours=without_smallest(model.neighbours, count))
     embedding = model.embedding
     if embedding is None:
         raise BudgetError(

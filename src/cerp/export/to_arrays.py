@@ -27,9 +27,10 @@ from cerp.artifact.model import FloatArray
 from cerp.artifact.scoring_words import scoring_word
 from cerp.choices import Assignment
 from cerp.config import Config
-from cerp.data.ids import Id, Int32Array
+from cerp.data.ids import Id, Ids, Int32Array
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
+from cerp.graph.neighbours import Neighbours
 from cerp.graph.term import FilterTerm
 from cerp.models.backbones import Backbone, TorchScorer
 from cerp.models.backbones.base import DotScorer
@@ -119,6 +120,24 @@ def ship_filter(
         embedding=None,
         seen=_edges(splits),
         filter=term,
+        titles=_titles(splits, titles),
+    )
+
+
+def ship_neighbours(
+    neighbours: Neighbours,
+    splits: Splits,
+    facts: Mapping[str, Any],
+    titles: Mapping[Id, str] | None = None,
+) -> ShippedModel:
+    """Weights between items as plain arrays: no users, and nothing of what they took."""
+    return ShippedModel(
+        facts=dict(facts),
+        users=Ids.range(0),
+        items=splits.items,
+        head=None,
+        embedding=None,
+        neighbours=neighbours,
         titles=_titles(splits, titles),
     )
 

@@ -1,15 +1,18 @@
 """Sparse item-item models small enough for a phone: ``score(i) = Σ_{j ∈ history} S_ji``.
 
-They know no users: whoever asks brings the items. Values are integers of 8 or 4 bits with a
-scale of half precision for each source j. Sums are float64, in ascending order of j, rounded
-once to float32.
+They know no users: whoever asks brings the items. Weights are integers of a few bits with a
+scale for each source j. Sums are float64, in ascending order of j, rounded once to float32.
+
+An item of which the history says nothing, or of which it says 0, is scored ``−1 / (1 + l_i)``,
+rounded to float32, with l_i the level of its popularity: below all that is recommended, and
+by popularity. So someone without items gets popularity.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +21,19 @@ from cerp.data.ids import Int32Array, Int64Array
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError
 from cerp.graph.edges import places
-from cerp.graph.filter import Float32Array, checked_history, unreached_by_popularity
+from cerp.graph.filter import Float32Array, checked_history, popularity_floor
 
-Bits = Literal[4, 8]
+Bits = Literal[3, 4, 5, 6, 8]
+BITS: tuple[Bits, ...] = get_args(Bits)
+Levels = npt.NDArray[np.uint8]
 
-LARGEST_HALF = 65504.0
-SMALLEST_HALF = 2.0**-24
+LEVELS_PER_OCTAVE = 8
+"""Of popularity: counts that differ by a tenth or more have different levels."""
+SCALE_STEP = 2**6
+"""Scales are half precision of which the last 6 of 10 bits of the fraction are 0: so little do
+more bits gain, and so well do these shrink in a file."""
+LARGEST_SCALE = 63488.0
+"""The largest number of this kind."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,14 +45,12 @@ class Neighbours:
     targets: Int32Array
     """Item codes, ascending within each source."""
     integers: npt.NDArray[np.int8]
-    """``S_ji = scale_j · integer``."""
+    """``S_ji = scale_j · integer``; from -127 to 127, and not 0."""
     scales: npt.NDArray[np.float16]
     """One for each source; not negative."""
-    bits: Bits
-    """Of an integer: from -127 to 127 or from -7 to 7."""
-    item_degrees: Int64Array | None = None
-    """How often each item was taken. Where it is known, items of which the history says nothing
-    follow by popularity, scored ``-1 / (1 + d_i)``; where not, they all have 0."""
+    popularity: Levels
+    """Of each item: ``l_i = ⌊8 log2(1 + d_i)⌋`` of the number of its takers, see
+    `popularity_levels`."""
 
     @property
     def num_items(self) -> int:
@@ -68,9 +76,13 @@ class Neighbours:
             self.targets[entries], weights=self.values[entries], minlength=self.num_items
         )
         scores = sums.astype(np.float32)
-        if self.item_degrees is not None:
-            unreached_by_popularity(scores, self.item_degrees)
+        np.copyto(scores, self.floor, where=scores == 0)
         return scores
+
+    @cached_property
+    def floor(self) -> Float32Array:
+        """``−1 / (1 + l_i)``: the scores of items of which a history says nothing."""
+        return popularity_floor(self.popularity.astype(np.int64))
 
 
 class NeighbourScorer:
@@ -89,16 +101,16 @@ class NeighbourScorer:
     def score_all(self, users: Int32Array) -> Float32Array:
         """What `Neighbours.score_history` gives for each user's items."""
         scores: Float32Array = (self.taken[users] @ self.weights).toarray().astype(np.float32)
-        if self.neighbours.item_degrees is not None:
-            unreached_by_popularity(scores, self.neighbours.item_degrees)
+        np.copyto(scores, self.neighbours.floor, where=scores == 0)
         return scores
 
 
-def quantised(weights: Any, bits: Bits, item_degrees: Int64Array | None = None) -> Neighbours:
+def quantised(weights: Any, bits: Bits, popularity: Levels) -> Neighbours:
     """Round weights, a SciPy matrix with targets in rows, to integers of so many bits.
 
-    The scale of a source is ``max |S_j| / m`` in half precision, rounded up, m = 127 or 7; so a
-    weight is off by at most half a scale. Entries that become 0 are left out.
+    The scale of a source is ``max |S_j| / m``, rounded up to a multiple of `SCALE_STEP` as half
+    precision is written, m = 2^(bits - 1) − 1; so a weight is off by at most half a scale.
+    Entries that become 0 are left out.
     """
     largest = largest_integer(bits)
     by_source = weights.T.tocsr()
@@ -110,11 +122,9 @@ def quantised(weights: Any, bits: Bits, item_degrees: Int64Array | None = None) 
     peak = np.zeros(len(counts))
     rows = np.repeat(np.arange(len(counts)), counts)
     np.maximum.at(peak, rows, np.abs(values))
-    if peak.max(initial=0) / largest > LARGEST_HALF:
+    if peak.max(initial=0) / largest > LARGEST_SCALE:
         raise ConfigError("the item-item weights are too large for half precision: scale them")
-    scales = (peak / largest).astype(np.float16)
-    low = scales.astype(np.float64) * largest < peak
-    scales[low] = np.nextafter(scales[low], np.float16(np.inf))
+    scales = _rounded_up(peak / largest)
     spread = scales.astype(np.float64)[rows]
     ratio = np.divide(values, spread, out=np.zeros_like(values), where=spread > 0)
     integers = np.rint(ratio).astype(np.int8)
@@ -125,9 +135,23 @@ def quantised(weights: Any, bits: Bits, item_degrees: Int64Array | None = None) 
         targets=by_source.indices[stored].astype(np.int32),
         integers=integers[stored],
         scales=np.where(kept > 0, scales, np.float16(0)),
-        bits=bits,
-        item_degrees=item_degrees,
+        popularity=popularity,
     )
+
+
+def _rounded_up(scales: npt.NDArray[np.float64]) -> npt.NDArray[np.float16]:
+    """The next half with zeros at the end: positive ones are in the order of their bits."""
+    half = scales.astype(np.float16)
+    low = half.astype(np.float64) < scales
+    half[low] = np.nextafter(half[low], np.float16(np.inf))
+    steps = -(-half.view(np.uint16).astype(np.int64) // SCALE_STEP) * SCALE_STEP
+    return steps.astype(np.uint16).view(np.float16)
+
+
+def popularity_levels(degrees: Int64Array) -> Levels:
+    """``⌊8 log2(1 + d)⌋`` of how often each item was taken: at most 248."""
+    levels: Levels = np.floor(LEVELS_PER_OCTAVE * np.log2(1.0 + degrees)).astype(np.uint8)
+    return levels
 
 
 def pruned(weights: Any, count: int, importance: npt.NDArray[np.float64] | None = None) -> Any:
@@ -145,26 +169,23 @@ def pruned(weights: Any, count: int, importance: npt.NDArray[np.float64] | None 
     return kept
 
 
-def estimated_bytes(neighbours: Neighbours) -> int:
-    """Bytes of positions, values and scales in a file, to within a few percent.
-
-    Positions are the gaps between stored cells, source by source, each coded as a class of
-    its two leading bits at the entropy of the classes, and the bits below as they are.
-    """
+def without_smallest(neighbours: Neighbours, count: int) -> Neighbours:
+    """Neighbours without ``count`` of their weights: the smallest, of equal ones the first."""
+    kept = np.ones(len(neighbours), dtype=bool)
+    kept[np.argsort(np.abs(neighbours.values), kind="stable")[:count]] = False
     sources = np.repeat(np.arange(neighbours.num_items), np.diff(neighbours.offsets))
-    cells = sources * np.int64(neighbours.num_items) + neighbours.targets
-    shifted = np.diff(cells, prepend=-1) + 3
-    width = np.frexp(shifted.astype(np.float64))[1].astype(np.int64) - 3
-    _, counts = np.unique(4 * width + (shifted >> width), return_counts=True)
-    total = int(counts.sum())
-    entropy = float((counts * np.log2(total / counts)).sum()) if total else 0.0
-    values = neighbours.bits * len(neighbours)
-    bits = entropy + int(width.sum()) + values + 16 * int((neighbours.scales > 0).sum())
-    return int(np.ceil(bits / 8))
+    left = np.bincount(sources[kept], minlength=neighbours.num_items)
+    return replace(
+        neighbours,
+        offsets=np.concatenate([[0], np.cumsum(left)]),
+        targets=neighbours.targets[kept],
+        integers=neighbours.integers[kept],
+        scales=np.where(left > 0, neighbours.scales, np.float16(0)),
+    )
 
 
 def largest_integer(bits: Bits) -> int:
     """M of a width: integers go from −m to m."""
-    if bits not in (4, 8):
-        raise ConfigError(f"neighbours are stored in 4 or 8 bits, not {bits}")
-    return 127 if bits == 8 else 7
+    if bits not in BITS:
+        raise ConfigError(f"neighbours are rounded to 3, 4, 5, 6 or 8 bits, not {bits}")
+    return (1 << (bits - 1)) - 1

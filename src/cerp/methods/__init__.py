@@ -26,6 +26,7 @@ METHODS: Registry[type[Method]] = Registry(
         "full": "cerp.methods.full:Full",
         "hash": "cerp.methods.hashed:Hash",
         "magnitude": "cerp.methods.magnitude:Magnitude",
+        "neighbours": "cerp.methods.neighbours:Neighbours",
         "optembed": "cerp.methods.optembed.method:OptEmbed",
         "pep": "cerp.methods.pep:Pep",
         "qr": "cerp.methods.qr:Qr",

@@ -119,6 +119,9 @@ class Method(ABC):
     has_vectors: bool = True
     """Whether there is an embedding to train; one without is ready after its search."""
 
+    has_budget: bool = True
+    """Whether a budget limits what is stored; a method that stores no values keeps every one."""
+
     learns_rows: bool = False
     """Whether it has codebooks whose rows can be learned: `codes` then gives them where
     ``Config.assignment`` is ``learned``."""

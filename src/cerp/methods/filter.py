@@ -22,6 +22,7 @@ class Filter(Method):
     """
 
     has_vectors = False
+    has_budget = False
     is_parallel = False
 
     def search(self, context: Context) -> Search:

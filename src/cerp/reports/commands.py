@@ -34,6 +34,8 @@ NOT_IN_PRESETS = {"method", "backbone", "budgets", "max_file_size", "store_seen"
 """Settings that the caller gives whatever the preset."""
 WITHOUT_BUDGET = ("full", "filter")
 """Methods that no budget limits."""
+WITHOUT_BACKBONE = ("filter", "neighbours")
+"""Methods that train no vectors."""
 
 NO_CLI_EQUIVALENT = """\
 import json
@@ -130,7 +132,7 @@ def _code(text: str) -> Element:
 
 def _words(config: Config, data: str, output: str, options: dict[str, Any]) -> list[str]:
     words = ["cerp", "train", data, "--method", config.method]
-    if config.method != "filter":
+    if config.method not in WITHOUT_BACKBONE:
         words += ["--backbone", config.backbone]
     if config.budgets != (config.max_file_size,) and config.method not in WITHOUT_BUDGET:
         words += [word for budget in config.budgets for word in ("--budget", budget)]

@@ -116,7 +116,8 @@ def _counts(runs: Sequence[FinishedRun], splits: Splits | None) -> Counts:
         for model in run.models:
             if model.file is not None:
                 shipped = model.file.model
-                return Counts(len(shipped.users), len(shipped.items))
+                users = None if shipped.is_item_only else len(shipped.users)
+                return Counts(users, len(shipped.items))
     return Counts()
 
 

@@ -122,7 +122,7 @@ class FinishedRun:
     def models(self) -> tuple[Model, ...]:
         """In the order of their budgets."""
         return tuple(
-            Model(_model_label(self, facts.budget), self, facts, _file(self.folder, facts))
+            Model(_model_label(self, facts), self, facts, _file(self.folder, facts))
             for facts in self.facts
         )
 
@@ -209,8 +209,10 @@ def _file(folder: Path, facts: ModelFacts) -> ModelFile | None:
     return file
 
 
-def _model_label(run: FinishedRun, budget: str) -> str:
-    return run.label if run.is_full or not run.has_vectors else f"{run.label} {budget}"
+def _model_label(run: FinishedRun, facts: ModelFacts) -> str:
+    """With its budget; what stores no values keeps every one."""
+    is_limited = facts.has_vectors or facts.paper_count > 0
+    return f"{run.label} {facts.budget}" if is_limited and not run.is_full else run.label
 
 
 def _labels(runs: Sequence[FinishedRun]) -> list[str]:

@@ -65,6 +65,38 @@ def facts_of(
     )
 
 
+def facts_without_vectors(
+    budget: str,
+    limit: int,
+    stored: int,
+    judged: Judged,
+    found: Found,
+    selection_metric: str,
+) -> ModelFacts:
+    """All figures but those of the file of a model that its search made; ``stored`` values."""
+    search = dict(found.facts)
+    seconds = search.pop("seconds") + judged.seconds
+    return ModelFacts(
+        budget=budget,
+        limit=limit,
+        nnz=stored,
+        paper_count=stored,
+        stored_count=stored,
+        avg_dim=0.0,
+        overlap=None,
+        buckets=None,
+        empty_entities=0,
+        empty_rows=0,
+        best_epoch=0,
+        best_valid=search[f"valid_{selection_metric}"],
+        selection_metric=selection_metric,
+        seconds=round(seconds, 2),
+        search={**search, "trials": len(search["trials"])},
+        values=None,
+        metrics=judged.metrics,
+    )
+
+
 def with_file(facts: ModelFacts, shipped: Shipped) -> ModelFacts:
     """The figures of a model with those of its file."""
     return replace(

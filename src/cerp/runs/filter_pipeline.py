@@ -19,8 +19,7 @@ from cerp.graph.filter import Exponents
 from cerp.graph.scorers import scorer_with
 from cerp.graph.term import FilterTerm
 from cerp.methods.filter import term_of
-from cerp.runs.facts import ModelFacts
-from cerp.runs.figures import with_file
+from cerp.runs.figures import facts_without_vectors, with_file
 from cerp.runs.fitted_model import FittedModel
 from cerp.runs.pipeline import Pipeline
 from cerp.runs.products import Searched
@@ -57,27 +56,7 @@ class FilterPipeline(Pipeline):
         splits, term = self.final_context.splits, term_of(found)
         judged = self._judged(budget, partial(scorer_with, term, splits.train), None)
         metric = self.config.selection_metric
-        search = dict(found.facts)
-        seconds = search.pop("seconds") + judged.seconds
-        facts = ModelFacts(
-            budget=NONE,
-            limit=candidate.limit,
-            nnz=0,
-            paper_count=0,
-            stored_count=0,
-            avg_dim=0.0,
-            overlap=None,
-            buckets=None,
-            empty_entities=0,
-            empty_rows=0,
-            best_epoch=0,
-            best_valid=search[f"valid_{metric}"],
-            selection_metric=metric,
-            seconds=round(seconds, 2),
-            search={**search, "trials": len(search["trials"])},
-            values=None,
-            metrics=judged.metrics,
-        )
+        facts = facts_without_vectors(NONE, candidate.limit, 0, judged, found, metric)
         model = FittedModel(
             None,
             splits,

@@ -18,8 +18,17 @@ from cerp.errors import ConfigError
 from cerp.evaluation.evaluate import Scorer
 from cerp.evaluation.metrics import Metrics
 from cerp.export.size_limit import SizeLimit, within
-from cerp.export.to_arrays import Graph, composed, file_facts, scorer_of, ship, ship_filter
+from cerp.export.to_arrays import (
+    Graph,
+    composed,
+    file_facts,
+    scorer_of,
+    ship,
+    ship_filter,
+    ship_neighbours,
+)
 from cerp.files import write_bytes
+from cerp.graph.neighbours import Neighbours, NeighbourScorer
 from cerp.graph.scorers import scorer_with
 from cerp.graph.term import FilterTerm
 from cerp.models.recommender import Recommender
@@ -39,7 +48,7 @@ class FittedModel:
     """
 
     recommender: Recommender | None
-    """Embedding and backbone; None: the filter alone ranks."""
+    """Embedding and backbone; None: the filter alone ranks, or the neighbours."""
     splits: Splits
     """What it was trained on; after a refit, more than what selected it."""
     config: Config
@@ -53,6 +62,8 @@ class FittedModel:
     """The metrics with per-user values; empty for a model that was read from a run."""
     filter: FilterTerm | None = None
     """What the graph filter adds to a score; None: nothing."""
+    neighbours: Neighbours | None = None
+    """Weights between items, which rank alone."""
 
     @property
     def budget(self) -> str:
@@ -110,6 +121,9 @@ class FittedModel:
 
     def scorer(self, file: ShippedModel | None = None) -> Scorer:
         """Scores as the model has them in memory, or as a file of it has them."""
+        if self.neighbours is not None:
+            found = None if file is None else file.neighbours
+            return NeighbourScorer(found or self.neighbours, self.splits.train)
         vectors = None
         if self.recommender is not None:
             vectors = (
@@ -153,9 +167,14 @@ class FittedModel:
             has_vectors=self.recommender is not None,
         )
         if self.recommender is None:
-            assert self.filter is not None, "a model has vectors, a filter, or both"
             if graph == "tables":
-                raise ConfigError("a filter has no vectors, so no propagated tables either")
+                raise ConfigError(
+                    f"a model of {self.config.method!r} has no vectors, so no propagated tables "
+                    "either"
+                )
+            if self.neighbours is not None:
+                return ship_neighbours(self.neighbours, self.splits, facts, titles)
+            assert self.filter is not None, "a model has vectors, a filter, or neighbours"
             return ship_filter(self.filter, self.splits, facts, titles)
         shipped = ship(
             self.recommender,
@@ -201,6 +220,8 @@ class FittedModel:
         stored = f"{facts.nnz:,} values as {facts.values}"
         if self.recommender is None:
             made, stored = config.method, "no values"
+        if self.neighbours is not None:
+            made, stored = f"{config.method} at {facts.budget}", f"{facts.nnz:,} weights"
         return (
             f"FittedModel({made}, seed {config.seed})\n"
             f"  {self.splits.num_users:,} users x {self.splits.num_items:,} items; "

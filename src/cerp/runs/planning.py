@@ -16,9 +16,10 @@ from cerp.methods import METHODS
 from cerp.methods.base import Context
 from cerp.models import backbones
 from cerp.runs.filter_pipeline import FilterPipeline, filter_candidate
+from cerp.runs.neighbours_pipeline import NeighboursPipeline, neighbours_candidate
 from cerp.runs.pipeline import Pipeline
 from cerp.runs.products import Plan
-from cerp.sizing.precision_plan import FULL, NONE, precision_plan
+from cerp.sizing.precision_plan import FULL, NONE, Candidate, precision_plan
 from cerp.training.losses import LOSSES
 from cerp.training.penalties import PENALTIES
 
@@ -40,9 +41,15 @@ def make_plan(splits: Splits, config: Config, options: RunOptions) -> Plan:
     if config.mix and not (method.has_vectors and config.store_seen):
         missing = "the training graph in its file" if method.has_vectors else "vectors"
         raise ConfigError(f"a mixture with the graph filter needs {missing}; leave out mix=True")
+    candidates: dict[str, tuple[Candidate, ...]]
+    if not method.has_vectors and not method.has_budget:
+        candidates = {NONE: (filter_candidate(splits, config),)}
+        return Plan(config, splits.fingerprint, candidates, None)
     if not method.has_vectors:
-        candidate = filter_candidate(splits, config)
-        return Plan(config, splits.fingerprint, {NONE: (candidate,)}, None)
+        candidates = {
+            budget: (neighbours_candidate(splits, config, budget),) for budget in config.budgets
+        }
+        return Plan(config, splits.fingerprint, candidates, None)
     backbones.check(config.backbone, config.backbone_options)
     _ = LOSSES[config.loss], PENALTIES[config.prune.penalty]
     if config.buckets is not None and config.assignment == "hash":
@@ -73,5 +80,8 @@ def pipeline(
     teach: Callable[[], Float32Array] | None = None,
 ) -> Pipeline:
     """The stages of a plan: with training, or without for a method that has no vectors."""
-    kind = Pipeline if METHODS[plan.config.method].has_vectors else FilterPipeline
+    method = METHODS[plan.config.method]
+    kind = Pipeline
+    if not method.has_vectors:
+        kind = NeighboursPipeline if method.has_budget else FilterPipeline
     return kind(plan, splits, options, teach)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from cerp.artifact.model import FloatArray, ShippedModel
 from cerp.data.ids import Int32Array
 from cerp.graph.mixture import log_share
+from cerp.runtime.neighbour_ranker import NeighbourRanker
 from cerp.runtime.rankers import FilterRanker, Histories, Ranker, VectorRanker
 from cerp.runtime.scoring import DotHead, Excluded, Queries, best_of, pair_products
 from cerp.runtime.selection import UNIT_ROUNDOFF, Lists, contenders, ranked
@@ -24,6 +25,8 @@ DoubleArray = npt.NDArray[np.float64]
 
 def ranker_of(model: ShippedModel) -> Ranker:
     """By what the model is made of."""
+    if model.neighbours is not None:
+        return NeighbourRanker(model.neighbours)
     if model.filter is None:
         return VectorRanker(model)
     assert model.seen is not None, "files of filters hold their graph"

@@ -10,8 +10,12 @@ import numpy as np
 from cerp.artifact.model import FloatArray, ShippedModel
 from cerp.budget import parse_size
 from cerp.data.ids import Id, Ids, Int32Array, Int64Array
+from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError
+from cerp.evaluation.evaluate import Scorer, entries_of
 from cerp.runtime.mixture_ranker import ranker_of
+from cerp.runtime.neighbour_ranker import ASK_BY_ITEMS
+from cerp.runtime.rankers import Ranker
 from cerp.runtime.scoring import Excluded, best_of, blocks
 from cerp.runtime.selection import Lists
 from cerp.runtime.vectors import memory_of
@@ -77,8 +81,9 @@ class Runtime:
         precision = None if self.model.precision is None else f"values in {self.model.precision}"
         ndcg = self.test_ndcg
         numbers = f", {self.model.dim} numbers a vector" if self.model.embedding else ""
+        who = "no users, " if self.is_item_only else f"{len(self.users):,} users x "
         lines = [
-            f"Runtime: {len(self.users):,} users x {len(self.items):,} items",
+            f"Runtime: {who}{len(self.items):,} items",
             f"  scores: {self.scoring}{numbers}",
             f"  file: {', '.join(filter(None, (size, precision)))}" if size or precision else None,
             None if ndcg is None else f"  test NDCG@10: {ndcg:.4f}",
@@ -115,8 +120,15 @@ class Runtime:
         return float(found) if isinstance(found, int | float) else None
 
     @property
+    def is_item_only(self) -> bool:
+        """Whether it knows items and no users: then `recommend_for` is the way to ask."""
+        return self.model.is_item_only
+
+    @property
     def scoring(self) -> str:
         """How a score comes about, in words."""
+        if self.model.neighbours is not None:
+            return "weights between items"
         if self.model.head is None:
             return "graph filter"
         words = "dot product" if self.model.head == "dot" else "tower (MLP)"
@@ -194,7 +206,7 @@ class Runtime:
             One list for each user, in the order given.
 
         """
-        codes = self.users.encode(users, what="user")
+        codes = self._codes(users)
         wanted = self._wanted(k, exclude, candidates)
         found: list[list[Recommendation]] = []
         for block in blocks(len(codes), 4 * len(self.items), SCORE_BYTES):
@@ -213,9 +225,9 @@ class Runtime:
     ) -> list[Recommendation]:
         """The k best items for someone who was not there in training, from items they like.
 
-        `cerp.runtime.folding` has the equation for vectors. A graph filter needs none: it gives
-        what a user of training with the same items gets. Models that score by a tower cannot
-        do it.
+        `cerp.runtime.folding` has the equation for vectors. A graph filter needs none, nor do
+        weights between items: they give what a user of training with the same items gets.
+        Models that score by a tower cannot do it.
 
         Parameters
         ----------
@@ -249,7 +261,7 @@ class Runtime:
         """The k items most like one: ``cos(v_i, v_j)`` of the vectors that the model ranks with.
 
         For a tower, which ranks by no vectors, of those that it is fed with. A graph filter
-        alone ranks them as for someone who took nothing but the item.
+        alone, and weights between items, rank them as for someone who took nothing but the item.
 
         Parameters
         ----------
@@ -281,7 +293,7 @@ class Runtime:
             In the order given.
 
         """
-        asked = self._ranker.of_users(self.users.encode([user], what="user"))
+        asked = self._ranker.of_users(self._codes([user]))
         codes = self.items.encode(items, what="item")
         return self._ranker.scores(asked, codes).reshape(-1)
 
@@ -299,7 +311,15 @@ class Runtime:
             Items in the order of `items`.
 
         """
+        self.refuse_without_users()
         return self._ranker.scores(self._ranker.of_users(users), slice(None))
+
+    def with_histories(self, train: Interactions) -> Scorer:
+        """A scorer of users whose liked items are their interactions.
+
+        So an item-only model is judged as it is used; `cerp.evaluate` does this by itself.
+        """
+        return _OfHistories(self._ranker, train)
 
     def seen(self, user: Id) -> list[Id]:
         """What a user has in training.
@@ -315,7 +335,16 @@ class Runtime:
             In native item order.
 
         """
-        return self.items.decode(self._seen(self.users.encode([user], what="user"))[1])
+        return self.items.decode(self._seen(self._codes([user]))[1])
+
+    def refuse_without_users(self) -> None:
+        """Refuse to be asked for users where there are none."""
+        if self.is_item_only:
+            raise ConfigError(ASK_BY_ITEMS)
+
+    def _codes(self, users: Iterable[Id]) -> Int32Array:
+        self.refuse_without_users()
+        return self.users.encode(users, what="user")
 
     def _seen(self, users: Int32Array) -> Places:
         """The items of some users: (position of the user among those given, item)."""
@@ -354,6 +383,23 @@ class Runtime:
         """Lists by original ids."""
         places = list(map(Recommendation, self.items.decode(found.columns), found.scores.tolist()))
         return [places[start:end] for start, end in zip(found.starts, found.ends, strict=True)]
+
+
+class _OfHistories:
+    """Users as nobody knows them: by what they took."""
+
+    def __init__(self, ranker: Ranker, train: Interactions) -> None:
+        self._ranker, self._train = ranker, train
+
+    def score_all(self, users: Int32Array) -> FloatArray:
+        """Scores of every item for users by their codes."""
+        rows, items = entries_of(self._train, users)
+        ends = np.searchsorted(rows, np.arange(1, len(users)))
+        found = [
+            self._ranker.scores(self._ranker.of_liked(liked), slice(None))
+            for liked in np.split(items, ends)
+        ]
+        return np.concatenate(found)
 
 
 class _Wanted(NamedTuple):

@@ -43,7 +43,8 @@ function listen() {
 async function start() {
   const { name, backbone, users, items, takes_liked_items: takesLikedItems } = await card;
   document.title = `${name} · cerp`;
-  const sizes = `${users.toLocaleString("en")} users, ${items.toLocaleString("en")} items`;
+  const whom = users ? `${users.toLocaleString("en")} users, ` : "";
+  const sizes = `${whom}${items.toLocaleString("en")} items`;
   at("about").textContent = `${name} · ${backbone} · ${sizes}`;
   drawBytes(await card, at("file-summary"), at("file-bars"));
   if (!takesLikedItems) {
@@ -51,11 +52,18 @@ async function start() {
     taste.disabled = true;
     taste.parentElement.title = "This model cannot recommend from liked items alone.";
   }
+  if (!users) {
+    const known = document.querySelector("[value=user]");
+    known.disabled = true;
+    known.parentElement.title = "This file holds items and no users.";
+    document.querySelector("[value=taste]").checked = true;
+    await refresh();
+  }
   if (localStorage.getItem(PREFERENCE) === "yes") {
     at("in-browser").checked = true;
     await changePlace();
   }
-  if (!at("user").value) await anyUser();
+  if (users && !at("user").value) await anyUser();
 }
 
 async function anyUser() {

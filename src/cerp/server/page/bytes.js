@@ -22,7 +22,7 @@ export function drawBytes(card, summary, into) {
   size.textContent = readable(file);
   const compared =
     full === 0
-      ? " in all: a graph, and no embedding table at all"
+      ? ` in all: ${card.sections.graph ? "a graph" : "weights between items"}, and no embedding table at all`
       : ratio >= 1
       ? ` in all, ${ratio >= 9.95 ? Math.round(ratio) : ratio.toFixed(1)} times smaller than the embedding table alone at full size`
       : " in all, more than the embedding table alone at full size";

@@ -62,7 +62,7 @@ export function floats({ dtype, bytes }) {
 }
 
 /** A 16-bit float: 1 bit of sign, 5 of exponent, 10 of fraction. */
-function half(bits) {
+export function half(bits) {
   const exponent = (bits >> 10) & 31;
   const fraction = bits & 1023;
   const size = exponent === 0 ? fraction * 2 ** -24 : (1024 + fraction) * 2 ** (exponent - 25);

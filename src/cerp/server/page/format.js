@@ -4,6 +4,7 @@ import { addBitPlanes, floats, inflate, numberList, signedBytes, signedNibbles }
 import { readContainer } from "./container.js";
 import { FileError, check, choice, count, decimal, list, object, optionalObject } from "./fields.js";
 import { isBroken, utf8 } from "./json.js";
+import { decodeNeighbours } from "./neighbours.js";
 import { lastRow } from "./vectors.js";
 
 const LARGEST_FACTOR = 2 ** 21 - 1;
@@ -13,7 +14,8 @@ const LARGEST_WIDTH = 2 ** 16 - 1;
 /**
  * @param {ArrayBuffer} file
  * @returns {Promise<object>} head (null: no vectors), layers, users and items (ids as text), titles, positions
- *   by code, tables or propagated vectors, seen (offsets, items), filter (exponents, beta, epsilon), weights
+ *   by code, tables or propagated vectors, seen (offsets, items), filter (exponents, beta, epsilon), weights,
+ *   neighbours (offsets, targets, values, levels)
  */
 export async function decodeFile(file) {
   try {
@@ -26,7 +28,7 @@ export async function decodeFile(file) {
 
 async function decode(file) {
   const { metadata, tensors } = readContainer(file);
-  const users = count(metadata.users, "users", { smallest: 1 });
+  const users = count(metadata.users, "users");
   const items = count(metadata.items, "items", { smallest: 1 });
   const most = Math.min(2 ** 31 - 1, 2 ** 20 + 64 * file.length);
   check(users + items <= most, "it claims more users and items than it can hold");
@@ -39,9 +41,10 @@ async function decode(file) {
     seen: optionalObject(metadata.seen, "its graph"),
     titles: optionalObject(metadata.titles, "its titles"),
     filter: optionalObject(metadata.filter, "its filter"),
+    neighbours: optionalObject(metadata.neighbours, "its neighbours"),
   };
   const model = {
-    ...scoring(metadata, about.filter),
+    ...scoring(metadata, about),
     numUsers: users,
     numItems: items,
     positions,
@@ -49,6 +52,7 @@ async function decode(file) {
     filter: filterTerm(about.vectors, about.filter),
     weights: weights(tensors),
     seen: about.seen && (await seen(tensors, about.seen, users, items, positions)),
+    neighbours: about.neighbours && (await decodeNeighbours(tensors, about.neighbours, items, seen)),
     users: await ids(tensors, "users.ids", object(about.ids.users, "ids of users"), users),
     items: await ids(tensors, "items.ids", object(about.ids.items, "ids of items"), items),
     titles: about.titles && (await strings(tensors, "titles", about.titles.bytes, items)),
@@ -60,6 +64,8 @@ async function decode(file) {
   check(!model.layers || model.propagated || model.seen, "it lacks the graph that its vectors come from");
   check((model.head === null) === !about.vectors, "its vectors do not fit its way to score");
   check(!model.propagated || model.head === "dot", "its vectors do not fit its way to score");
+  const alone = !about.vectors && !model.filter && !model.seen && !positions && users === 0;
+  check(model.neighbours ? alone : users > 0, "its users do not fit its way to score");
   check(!model.filter || model.seen, "it lacks the graph that its filter works on");
   if (model.head === "tower") checkTower(model.weights, widthOf(model));
   else check(model.weights.length === 0, "it has a tower that nothing needs");
@@ -67,11 +73,13 @@ async function decode(file) {
 }
 
 /** How vectors become a score, and the layers of propagation before it: the one place that knows the words. */
-function scoring({ backbone, layers }, filter) {
-  const ways = { mf: ["dot", false], mlp: ["tower", false], lightgcn: ["dot", true], filter: [null, false] };
+function scoring({ backbone, layers }, { filter, neighbours }) {
+  const vectors = { mf: ["dot", false], mlp: ["tower", false], lightgcn: ["dot", true] };
+  const ways = { ...vectors, filter: [null, false], neighbours: [null, false] };
   check(typeof backbone === "string", "its way to score is not named");
   const [, word, added] = /^(\w+?)(\+filter)?$/.exec(backbone) ?? [];
-  check(Object.hasOwn(ways, word) && !(added && word === "filter"), `its way to score ${backbone} is not known`);
+  check(Object.hasOwn(ways, word) && (!added || Object.hasOwn(vectors, word)), `its way to score ${backbone} is not known`);
+  check((word === "neighbours") === Boolean(neighbours), "its neighbours do not fit its way to score");
   const [head, propagates] = ways[word];
   check(Boolean(added || word === "filter") === Boolean(filter), "its filter does not fit its way to score");
   check(count(layers, "layers") <= 64 && layers > 0 === propagates, "its layers do not fit its way to score");
@@ -230,10 +238,10 @@ function lehmer(tensor, length) {
 }
 
 /** Training interactions by code: `items` of user u from offsets[u] to offsets[u + 1], ascending. */
-async function seen(tensors, { edges }, users, items, positions) {
+async function seen(tensors, { edges }, users, items, positions, name = "seen") {
   count(edges, "interactions");
-  const counts = await numberList(tensors, "seen.counts", users);
-  const gaps = await numberList(tensors, "seen.gaps", edges);
+  const counts = await numberList(tensors, `${name}.counts`, users);
+  const gaps = await numberList(tensors, `${name}.gaps`, edges);
   const order = positions ?? Int32Array.from({ length: users + items }, (_, code) => code);
   const codeAt = new Int32Array(order.length);
   order.forEach((position, code) => (codeAt[position] = code));

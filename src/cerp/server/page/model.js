@@ -4,6 +4,7 @@
 import { GraphFilter } from "./filter.js";
 import { FoldIn } from "./folding.js";
 import { decodeFile } from "./format.js";
+import { Neighbours } from "./neighbours.js";
 import { Perceptron } from "./perceptron.js";
 import { compose, propagate } from "./vectors.js";
 
@@ -14,7 +15,7 @@ export class Model {
   #userVectors;
   #itemVectors;
   #perceptron = null;
-  #filter = null;
+  #filter = null; // By the training graph, or by weights between items.
   #foldIn = null; // Made when it is first needed.
   #userCode;
   #itemCode;
@@ -29,6 +30,7 @@ export class Model {
     this.#userCode = new Map(file.users.map((id, code) => [id, code]));
     this.#itemCode = new Map(file.items.map((id, code) => [id, code]));
     if (file.filter) this.#filter = new GraphFilter(file.filter, file);
+    if (file.neighbours) this.#filter = new Neighbours(file.neighbours);
     if (file.head === null) return; // No vectors.
     if (file.propagated) {
       ({ users: this.#userVectors, items: this.#itemVectors, columns: this.#columns } = file.propagated);
@@ -103,6 +105,7 @@ export class Model {
   }
 
   #user(id) {
+    if (this.#userCode.size === 0) throw new Error("This file knows items and no users; choose items that you like.");
     const code = this.#userCode.get(String(id));
     if (code === undefined) throw new Error(`unknown user '${id}'`);
     return code;

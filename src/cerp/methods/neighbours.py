@@ -1,0 +1,104 @@
+"""Weights between items as a method: nothing is trained, validation chooses among origins."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+
+from cerp.data.splits import Splits
+from cerp.errors import ConfigError
+from cerp.graph.build_neighbours import Builder, Fullness, Recipe
+from cerp.graph.choose_neighbours import choose_neighbours
+from cerp.graph.edges import Edges
+from cerp.graph.filter import Exponents
+from cerp.graph.neighbours import Neighbours as Weights
+from cerp.graph.search import search_exponents
+from cerp.methods.base import Context, Method
+from cerp.models.embeddings.base import Embedding
+from cerp.training.search_result import Found
+
+ARRAYS = ("offsets", "targets", "integers", "scales", "popularity")
+"""Of the weights, by the names of their tensors."""
+
+
+class Neighbours(Method):
+    """``score(i) = Σ_{j ∈ history} S_ji`` with a sparse S, from EASE, the cosine or the filter.
+
+    `cerp.graph.neighbours` defines it. A budget limits the weights that are stored, or their
+    bytes; validation chooses where they come from, by ``Config.selection_metric``.
+    """
+
+    has_vectors = False
+    is_parallel = False
+
+    def find(self, context: Context, final: Splits, fullness: Fullness, most: int) -> Found:
+        """The weights that fill a limit and that validation likes best.
+
+        Parameters
+        ----------
+        context
+            The data that validation chooses on.
+        final
+            The data that the weights are made of in the end: more after a refit.
+        fullness, most
+            As in `choose_neighbours`.
+
+        """
+        config, options = context.config, context.options
+
+        def exponents() -> Exponents:
+            return search_exponents(
+                context.splits,
+                metric=config.selection_metric,
+                seed=config.seed,
+                quiet=options.quiet,
+            ).exponents
+
+        found = choose_neighbours(
+            context.splits,
+            fullness,
+            most,
+            exponents=exponents,
+            metric=config.selection_metric,
+            seed=config.seed,
+            quiet=options.quiet,
+        )
+        weights, recipe = found.best.neighbours, found.best.recipe
+        if final is not context.splits:
+            builder = Builder(Edges.of(final.train), fullness, most)
+            weights = builder.fitting(builder.weights(recipe), recipe.bits).neighbours
+        facts: dict[str, Any] = {
+            **_told(recipe),
+            f"valid_{found.metric}": found.score,
+            "trials": [
+                {
+                    **_told(one.recipe),
+                    "weights": len(one.neighbours),
+                    found.metric: one.score,
+                    "seconds": round(one.seconds, 3),
+                }
+                for one in found.tried
+            ],
+        }
+        return Found(_tensors(weights), facts)
+
+    def embedding(self, context: Context, limit: int, found: Found) -> Embedding:
+        """Never asked for: a run looks at `has_vectors` first."""
+        raise ConfigError("the method 'neighbours' has no vectors, so no embedding either")
+
+
+def weights_of(found: Found) -> Weights:
+    """The weights that a search found."""
+    return Weights(**{name: found.tensors[name].numpy() for name in ARRAYS})
+
+
+def _tensors(weights: Weights) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(np.ascontiguousarray(getattr(weights, name))) for name in ARRAYS}
+
+
+def _told(recipe: Recipe) -> dict[str, Any]:
+    """Where weights come from, ready for JSON; what a kind does not have is left out."""
+    return {name: value for name, value in asdict(recipe).items() if value is not None}
