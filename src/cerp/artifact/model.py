@@ -88,6 +88,28 @@ class Seen:
 
 
 @dataclass(frozen=True, eq=False)
+class ColdStart:
+    """Of whom and of what training knows nothing, and what such users get: the popular items."""
+
+    users: Int32Array
+    """Codes of users without training rows, ascending."""
+    items: Int32Array
+    """Codes of items that training never saw, ascending."""
+    degrees: Int64Array | None
+    """How many users took each item in training; None: nobody needs to be given popular items."""
+
+    @classmethod
+    def of(cls, seen: Seen, num_items: int) -> ColdStart:
+        """What training interactions say about it."""
+        degrees = np.bincount(seen.items, minlength=num_items)
+        return cls(_where(np.diff(seen.offsets) == 0), _where(degrees == 0), degrees)
+
+
+def _where(chosen: npt.NDArray[np.bool_]) -> Int32Array:
+    return np.flatnonzero(chosen).astype(np.int32)
+
+
+@dataclass(frozen=True, eq=False)
 class ShippedModel:
     """Everything that serving needs, and what is known of where it came from."""
 
@@ -113,6 +135,9 @@ class ShippedModel:
     one copy for both."""
     filter: FilterTerm | None = None
     """What the graph filter adds to a score; None: nothing."""
+    cold: ColdStart | None = None
+    """Where training knows nothing; only without `seen`, which says it as well. None without
+    both: everybody and everything was in training, or the file does not say."""
     precision: ValuePrecision | None = None
     """Of the embedding's values in the file that the model was read from."""
     titles: list[str] | None = None
@@ -122,3 +147,8 @@ class ShippedModel:
     def dim(self) -> int:
         """Length of a vector; 0 without vectors."""
         return 0 if self.embedding is None else self.embedding.dim
+
+    @property
+    def cold_start(self) -> ColdStart | None:
+        """Where training knows nothing, from what says it; None: nothing does."""
+        return self.cold if self.seen is None else ColdStart.of(self.seen, len(self.items))

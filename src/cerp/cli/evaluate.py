@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from cerp.cli.conventions import Conventions, print_conventions
+from cerp.cli.conventions import Conventions, cold_start_words, print_conventions
 from cerp.cli.options import AsJson, Seed, load_splits, needs_torch
 from cerp.cli.output import print_json, print_table
 from cerp.data.splits import Part, Splits
@@ -51,6 +51,10 @@ def evaluate(
     users: Annotated[
         int | None, typer.Option(help="Judge on a seeded sample of so many users.")
     ] = None,
+    unseen_items: Annotated[
+        bool,
+        typer.Option("--unseen-items", help="Lists may hold items that training never saw."),
+    ] = False,
     seed: Seed = 0,
     conventions: Conventions = False,
     as_json: AsJson = False,
@@ -71,7 +75,9 @@ def evaluate(
     splits = load_splits(data, seed=seed)
     sample = None if users is None else evaluation.sample_users(splits, on, users, seed)
     judged = {
-        label: evaluation.evaluate(scorer, splits, on=on, ks=k, users=sample)
+        label: evaluation.evaluate(
+            scorer, splits, on=on, ks=k, users=sample, unseen_items=unseen_items
+        )
         for name in dict.fromkeys(models)
         for label, scorer in _scorers(name, splits, on, seed).items()
     }
@@ -89,8 +95,9 @@ def evaluate(
     _print_metrics(dict(ranked), sorted(set(k)), metric)
     if differences:
         _print_differences(differences)
-    count = len(next(iter(judged.values())).users)
-    print_conventions(whole=conventions, start=f"{count:,} users of {on}. ")
+    found = next(iter(judged.values()))
+    cold = cold_start_words(found.summary(), unseen_items=unseen_items)
+    print_conventions(whole=conventions, start=f"{len(found.users):,} users of {on}{cold}. ")
 
 
 def _scorers(name: str, splits: Splits, on: Part, seed: int) -> dict[str, evaluation.Scorer]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from cerp.choices import Assignment, Refit, ValuePrecision
-from cerp.cli.conventions import Conventions, print_conventions
+from cerp.cli.conventions import Conventions, cold_start_words, print_conventions
 from cerp.cli.options import (
     AsJson,
     Device,
@@ -219,7 +219,7 @@ def train(
         print_note("warning", text)
     if as_json:
         return
-    print_conventions(whole=conventions)
+    print_conventions(whole=conventions, start=_judged_words(facts[0]))
     for one in facts:
         if one.why_no_file:
             print_note("no file", f"{one.budget}: {one.why_no_file}")
@@ -230,6 +230,15 @@ def train(
     files = [model_file(one.budget) for one in facts if one.file_bytes is not None]
     if files:
         print_note("serve", f"cerp serve {quote(str(output / files[-1]))}")
+
+
+def _judged_words(facts: ModelFacts) -> str:
+    """How many users were judged, where some of them or some items were not in training."""
+    for part in ("test", "valid"):
+        figures = facts.metrics.get(part, {})
+        if words := cold_start_words(figures):
+            return f"{figures['users']:,} users of {part}{words}. "
+    return ""
 
 
 def _told(mixture: dict[str, Any], facts: ModelFacts) -> str:

@@ -21,6 +21,7 @@ from cerp.config import Config, RunOptions
 from cerp.data.ids import Float32Array
 from cerp.data.splits import Part, Splits
 from cerp.errors import ConfigError
+from cerp.evaluation.cold_start import with_popularity
 from cerp.evaluation.evaluate import Scorer, cutoffs_with, evaluate
 from cerp.evaluation.id_leak import id_leak
 from cerp.evaluation.metrics import Metrics
@@ -315,7 +316,8 @@ class Pipeline:
     def _metrics(self, scorer: Scorer, splits: Splits, part: Part) -> Metrics:
         ks = cutoffs_with(self.config.selection_metric)
         memory = score_memory(self.context.device)
-        return evaluate(scorer, splits, on=part, ks=ks, memory=memory)
+        answered = with_popularity(scorer, splits.train)
+        return evaluate(answered, splits, on=part, ks=ks, memory=memory)
 
     def _judged(
         self, budget: str, make_scorer: Callable[[], Scorer], valid: Metrics | None

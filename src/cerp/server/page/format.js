@@ -6,7 +6,8 @@ import { FileError, check, count, readContainer } from "./container.js";
 /**
  * @param {ArrayBuffer} file
  * @returns {Promise<object>} head (null: no vectors), layers, users and items (ids as text), titles, positions
- *   by code, tables or propagated vectors, seen (offsets, items), filter (exponents, beta, epsilon), weights
+ *   by code, tables or propagated vectors, seen (offsets, items), cold (users, items, degrees: what training
+ *   never saw, and how many took each item), filter (exponents, beta, epsilon), weights
  */
 export async function decodeFile(file) {
   try {
@@ -32,6 +33,7 @@ async function decode(file) {
     filter: filterTerm(metadata),
     weights: weights(tensors),
     seen: metadata.seen && (await seen(tensors, metadata.seen, users, items, positions)),
+    cold: metadata.cold && (await coldStart(tensors, metadata.cold, users, items)),
     users: await ids(tensors, "users.ids", metadata.ids.users, users),
     items: await ids(tensors, "items.ids", metadata.ids.items, items),
     titles: metadata.titles && (await strings(tensors, "titles", metadata.titles.bytes, items)),
@@ -42,6 +44,8 @@ async function decode(file) {
   check(!model.layers || model.propagated || model.seen, "it lacks the graph that its vectors come from");
   check((model.head === null) === !metadata.embedding, "its vectors do not fit its way to score");
   check(!model.filter || model.seen, "it lacks the graph that its filter works on");
+  check(!model.cold || !model.seen, "it says twice what training never saw");
+  if (model.seen) model.cold = coldStartOf(model.seen, items);
   return model;
 }
 
@@ -202,6 +206,42 @@ async function seen(tensors, { edges }, users, items, positions) {
     known.subarray(start, start + length).sort();
   });
   return { offsets, items: known };
+}
+
+/** Codes of users and items that training never saw, and how many took each item where that is known. */
+async function coldStart(tensors, { users: numCold, items: numUnseen, degrees: hasDegrees }, numUsers, numItems) {
+  check(typeof hasDegrees === "boolean", "it does not say whether it counts the takers of items");
+  const users = await ascendingCodes(tensors, "cold.users", count(numCold, "cold.users"), numUsers);
+  const unseen = count(numUnseen, "cold.items");
+  if (!hasDegrees) {
+    check(users.length === 0, "it does not say which items are popular");
+    return { users, items: await ascendingCodes(tensors, "cold.items", unseen, numItems), degrees: null };
+  }
+  const degrees = Float32Array.from(await numberList(tensors, "cold.degrees", numItems));
+  check(degrees.every((degree) => degree <= numUsers), "it counts more takers of an item than there are users");
+  const items = codesWhere(degrees, (degree) => degree === 0);
+  check(items.length === unseen, "its items without takers do not add up");
+  return { users, items, degrees };
+}
+
+function coldStartOf({ offsets, items }, numItems) {
+  const degrees = new Float32Array(numItems);
+  for (const item of items) degrees[item] += 1;
+  const users = codesWhere(offsets.subarray(1), (end, user) => end === offsets[user]);
+  return { users, items: codesWhere(degrees, (degree) => degree === 0), degrees };
+}
+
+function codesWhere(values, isWanted) {
+  return Int32Array.from(values, (_, code) => code).filter((code) => isWanted(values[code], code));
+}
+
+async function ascendingCodes(tensors, name, length, most) {
+  check(length <= most, `${name} are more than there are`);
+  if (length === 0) return new Int32Array(0);
+  let code = -1;
+  const codes = Float64Array.from(await numberList(tensors, name, length), (gap) => (code += gap + 1));
+  check(code < most, `${name} lead beyond the last`);
+  return Int32Array.from(codes);
 }
 
 /** Ids as text, in native order. */
