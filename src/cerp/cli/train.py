@@ -161,7 +161,7 @@ def train(
     if resume and output is None:
         raise ConfigError("--resume needs the folder of the run: -o RUN")
     wanted = wanted_assignment({"assignment": assignment, "ordering": ordering})
-    chosen = preset(preset_name, backbone or "lightgcn", method or "cerp", teacher, wanted)
+    chosen = preset(preset_name, backbone, method or "cerp", teacher, wanted)
     if settings is not None:
         tuned = read_tuned(settings)
         if (method or tuned.method, backbone or tuned.backbone) != (tuned.method, tuned.backbone):

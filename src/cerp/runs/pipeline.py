@@ -279,6 +279,9 @@ class Pipeline:
             tensors, facts = read_checkpoint(kept)
             recommender.load_state_dict(tensors)
             return recommender.eval(), StageResult(**facts)
+        vectors = self.method.solved(context, searched.found[limit])
+        if vectors is not None:
+            return self._solved(recommender, vectors, searched.found[limit])
         result = train(
             recommender,
             context.splits,
@@ -297,6 +300,16 @@ class Pipeline:
             self.folder.add_curves(stage, result.history)
             write_checkpoint(kept, recommender.state_dict(), result._asdict())
         return recommender, result
+
+    def _solved(
+        self, recommender: Recommender, vectors: Float32Array, found: Found
+    ) -> tuple[Recommender, StageResult]:
+        """The recommender with vectors that are no matter of training."""
+        metric = self.config.selection_metric
+        [table] = recommender.embedding.stored().tables
+        with torch.no_grad():
+            table.weight.copy_(torch.from_numpy(vectors))
+        return recommender.eval(), StageResult([], 0, found.facts[f"valid_{metric}"], metric)
 
     def _as_filed(
         self,

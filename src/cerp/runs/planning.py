@@ -32,6 +32,11 @@ def make_plan(splits: Splits, config: Config, options: RunOptions) -> Plan:
             "the validation part is empty, so that no epoch can be selected; split with a "
             "larger share for validation, or keep users with more interactions (k_core=3)"
         )
+    if method.only_backbone not in (None, config.backbone):
+        raise ConfigError(
+            f"the method {config.method!r} goes with the backbone {method.only_backbone!r} alone; "
+            f"leave out backbone={config.backbone}"
+        )
     if config.assignment == "learned" and not method.learns_rows:
         raise ConfigError(
             f"the method {config.method!r} has no codebooks whose rows could be learned; leave out "
