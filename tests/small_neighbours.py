@@ -29,7 +29,7 @@ def small_neighbours(seed: int = 0, share: float = 0.2) -> ShippedModel:
             targets=np.nonzero(stored)[1].astype(np.int32),
             integers=integers.astype(np.int8),
             scales=np.where(stored.any(axis=1), rng.random(NUM_ITEMS), 0).astype(np.float16),
-            popularity=rng.integers(0, 30, NUM_ITEMS).astype(np.uint8),
+            popularity=rng.integers(1, 30, NUM_ITEMS).astype(np.uint8),
         ),
         titles=model.titles,
     )

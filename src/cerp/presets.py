@@ -16,6 +16,11 @@ BEST_ASSIGNMENT: dict[str, Assignment] = {"lightgcn": "learned", "mf": "learned"
 """By backbone, what was better on validation; where nothing was measured, rows are hashed."""
 
 
+ALS = "als"
+"""Method and teacher."""
+ONLY_BACKBONE = {ALS: "mf"}
+"""By method, the backbone that it goes with, where that is one alone."""
+
 MLP_VALIDATION_USERS = 3000
 """The MLP scores every pair by a network of its own: ranking all users of a large data set
 takes longer than an epoch."""
@@ -52,12 +57,15 @@ keyword arguments of `cerp.fit` and options of the command line alike."""
 
 def preset(
     name: PresetName,
-    backbone: str = "lightgcn",
+    backbone: str | None = None,
     method: str = "cerp",
     teacher: str | None = None,
     assignment: Assignment | None = None,
 ) -> Config:
     """The configuration called ``name`` for a backbone; budgets and seed are the caller's.
+
+    Without a backbone it is LightGCN, or the one that the method goes with. ALS keeps all values
+    that its rank takes, unless a budget is given.
 
     - ``default``: scheduled pruning, and training goes on from the pruned weights. CERP's rows are
       learned from the training graph; with ``assignment="hash"``, and always for the MLP, for which
@@ -66,12 +74,15 @@ def preset(
       5,000 buckets with the paper's divisor, free pruning from thresholds of -100 with at most
       50 epochs, training from the rewound weights.
     """
+    backbone = backbone or ONLY_BACKBONE.get(method, "lightgcn")
     users = MLP_VALIDATION_USERS if backbone == "mlp" else None
     training = TrainConfig(validation_users=users)
     if method == "full":
         # From larger values than pruned codebooks start at, slower and for longer.
         training = replace(training, learning_rate=3e-3, epochs=150, evaluate_every=10, patience=3)
     config = Config(backbone=backbone, method=method, train=training)
+    if method in ONLY_BACKBONE:
+        return replace(config, budgets=("0%",))
     if name == "paper":
         return _paper(config)
     if teacher is not None:
@@ -125,7 +136,12 @@ def _student(config: Config, teacher: str) -> Config:
 
 
 def teacher_preset(backbone: str, dim: int, seed: int) -> Config:
-    """How a teacher is trained: full size, with decoupled decay and a rate that falls."""
+    """How a teacher is trained: full size, with decoupled decay and a rate that falls.
+
+    ALS is a teacher, too, of any rank up to the dimension of its student.
+    """
+    if backbone == ALS:
+        return replace(preset("default", method=ALS), dim=dim, seed=seed)
     config = preset("default", backbone, "full")
     training = replace(
         config.train,

@@ -57,7 +57,7 @@ def test_help_shows_examples(verb: list[str]):
 
 
 def test_evaluate_json_is_one_object_with_full_precision(small: Path):
-    result = run("evaluate", "popularity", "--data", str(small), "--json")
+    result = run("evaluate", "popularity", "--data", str(small), "--unseen-items", "--json")
     found = json.loads(result.stdout)
     # User 0 has 2 left (0, 1, 3 are known): rank 1. User 1 has 1, 2 left; both 1 and 3 have
     # one training user, so 1 comes before 2: rank 2. User 2 has 1, 3, 2 left: 1 is rank 1.
@@ -91,10 +91,12 @@ def test_a_metric_that_was_not_computed_is_named(small: Path):
 
 def test_conventions_are_a_line_beside_the_numbers_and_whole_where_asked_for(small: Path):
     line = run("evaluate", "popularity", "--data", str(small)).stderr.strip()
-    assert line.count("\n") <= 1
-    assert "ranked over all items" in line
+    assert line.count("\n") <= 2
+    told = " ".join(line.split())
+    assert "1 item that training never saw is not recommended" in told
+    assert "ranked over all items" in told
     whole = run("evaluate", "popularity", "--data", str(small), "--conventions").stderr
-    assert "Full ranking over all items" in whole
+    assert "Full ranking over all items" in " ".join(whole.split())
     assert whole.count("conventions: ") == 1
 
 

@@ -23,18 +23,26 @@ from cerp.runtime import list_tables as tables
 
 @pytest.fixture
 def file(tmp_path: Path) -> Callable[..., str]:
-    """Writes a model: user 7 scores items 10, 20, 30 by their first numbers, 8 by the second."""
+    """Writes a model: user 7 scores items 10, 20, 30 by their first numbers, 8 by the second.
+
+    Both took 10; the other items are known from a third user.
+    """
 
     def write(**changes: object) -> str:
         model: dict[str, object] = {
             "facts": {},
-            "users": Ids([7, 8]),
+            "users": Ids([7, 8, 700]),
             "items": Ids([10, 20, 30]),
             "head": "dot",
             "embedding": ComposedEmbedding(
-                (Table(Index("identity"), np.float32([[1, 0], [0, 1], [3, 1], [2, 2], [1, 4]])),)
+                (
+                    Table(
+                        Index("identity"),
+                        np.float32([[1, 0], [0, 1], [1, 1], [3, 1], [2, 2], [1, 4]]),
+                    ),
+                )
             ),
-            "seen": Seen(np.array([0, 1, 1]), np.array([0], dtype=np.int32)),
+            "seen": Seen(np.array([0, 1, 2, 4]), np.array([0, 0, 1, 2], dtype=np.int32)),
         }
         path = tmp_path / "model.cerp"
         artifact.write(path, ShippedModel(**(model | changes)), artifact.Encoding())
@@ -82,7 +90,7 @@ def test_liked_items_stand_for_someone_new(file):
 
 
 def test_string_ids_stay_strings_also_when_they_look_like_numbers(file):
-    path = file(users=Ids(["7", "x"]), items=Ids(["a", "b", "c"]))
+    path = file(users=Ids(["7", "x", "y"]), items=Ids(["a", "b", "c"]))
     assert json.loads(run(path, "--user", "7", "--json"))["user"] == "7"
 
 
@@ -200,7 +208,7 @@ WRITTEN_OUT = r"\x1b[2J\x9b31m\u202e"
 
 
 def test_what_a_terminal_would_obey_is_written_out(file, tmp_path: Path):
-    path = file(items=Ids(["a", f"b{ESCAPE}\n\t", "c"]), users=Ids(["7", "8"]))
+    path = file(items=Ids(["a", f"b{ESCAPE}\n\t", "c"]), users=Ids(["7", "8", "9"]))
     shown = run(path, "--user", "8", "-k", "1", "--include-seen")
     assert "c" in shown
     shown = run(path, "--user", "7", "--include-seen")
@@ -213,7 +221,7 @@ def test_what_a_terminal_would_obey_is_written_out(file, tmp_path: Path):
 
 
 def test_ids_like_formulas_are_written_as_they_are_with_a_note(file, tmp_path: Path):
-    path = file(items=Ids(["=1+1", "b", "\rc"]), users=Ids(["7", "@x"]))
+    path = file(items=Ids(["=1+1", "b", "\rc"]), users=Ids(["7", "@x", "y"]))
     users, output = tmp_path / "users.csv", tmp_path / "lists.csv"
     users.write_text("user\n@x\n")
     command = ["recommend", path, "--users", str(users), "-o", str(output), "--include-seen"]

@@ -59,12 +59,11 @@ def cases(draw: st.DrawFn) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
 
 
 def lists_by_hand(labels: list[list[int]], scores: list[list[float]]) -> list[list[int]]:
-    """The recommendable items of each user, best first."""
+    """The recommendable items of each user, best first: not those that nobody has in training."""
     lists = []
+    known = {i for row in labels for i in range(len(row)) if row[i] == 1}
     for row, score in zip(labels, scores, strict=True):
-        allowed = [
-            (-score[i], i) for i in range(len(row)) if row[i] not in (1, 2) and score[i] > -math.inf
-        ]
+        allowed = [(-score[i], i) for i in known if row[i] not in (1, 2) and score[i] > -math.inf]
         lists.append([item for _, item in sorted(allowed)])
     return lists
 
@@ -173,7 +172,7 @@ def test_all_values_lie_between_zero_and_one(case: tuple[Any, Any]) -> None:
 @given(cases())
 def test_the_truth_itself_is_a_perfect_scorer(case: tuple[Any, Any]) -> None:
     labels, _ = case
-    metrics = evaluate(Fixed(labels == 3), labelled(labels), ks=(3,))
+    metrics = evaluate(Fixed(labels == 3), labelled(labels), ks=(3,), unseen_items=True)
     sizes = (labels == 3).sum(axis=1)[metrics.users]
     assert metrics.per_user["ndcg@3"] == pytest.approx(1)
     assert metrics.per_user["map@3"] == pytest.approx(1)
@@ -182,7 +181,7 @@ def test_the_truth_itself_is_a_perfect_scorer(case: tuple[Any, Any]) -> None:
 
 def test_a_case_worked_out_on_paper() -> None:
     # Item 0 is in training; the list is 1 (hit), 2, 3 (hit), 4 (beyond k); item 5 is the third hit.
-    splits = labelled([[1, 3, 0, 3, 0, 3]])
+    splits = labelled([[1, 3, 0, 3, 0, 3], [1, 1, 1, 1, 1, 1]])
     mean = evaluate(Fixed([[9, 5, 4, 3, 2, 1]]), splits, ks=(3,)).mean
     assert mean == pytest.approx(
         {
@@ -197,15 +196,32 @@ def test_a_case_worked_out_on_paper() -> None:
 
 
 def test_validation_items_are_masked_at_test_time_only() -> None:
-    splits = labelled([[1, 2, 3]])
+    splits = labelled([[1, 2, 3], [1, 1, 1]])
     scorer = Fixed([[3, 2, 1]])
     assert evaluate(scorer, splits, on="test", ks=(1,)).mean["recall@1"] == 1
     assert evaluate(scorer, splits, on="valid", ks=(1,)).mean["recall@1"] == 1
 
 
 def test_an_item_unseen_in_training_stays_in_the_truth() -> None:
-    splits = labelled([[1, 3, 3], [1, 0, 0]])
-    assert evaluate(Fixed([[0, 1, 0], [0, 0, 0]]), splits, ks=(1,)).mean["recall@1"] == 1 / 2
+    # Item 1 is known from the other user; item 2, which scores higher, from nobody.
+    splits = labelled([[1, 3, 3], [1, 1, 0]])
+    scorer = Fixed([[0, 1, 2], [0, 0, 0]])
+    metrics = evaluate(scorer, splits, ks=(2,))
+    assert metrics.mean["recall@2"] == 1 / 2
+    assert metrics.unseen_items == metrics.summary()["unseen_items"] == 1
+
+
+def test_an_item_unseen_in_training_is_recommended_when_asked_for() -> None:
+    splits = labelled([[1, 3, 3], [1, 1, 0]])
+    scorer = Fixed([[0, 1, 2], [0, 0, 0]])
+    assert evaluate(scorer, splits, ks=(1,)).mean["mrr@1"] == 1  # item 1, known and a hit
+    assert evaluate(scorer, splits, ks=(2,), unseen_items=True).mean["recall@2"] == 1
+
+
+def test_judged_users_without_training_rows_are_counted() -> None:
+    # User 0 has training rows, user 1 only truth, user 2 nothing to be judged on.
+    metrics = evaluate(Fixed(np.zeros((3, 2))), labelled([[1, 3], [3, 0], [0, 0]]))
+    assert metrics.cold_users == metrics.summary()["cold_users"] == 1
 
 
 def test_only_the_users_asked_for_are_judged() -> None:

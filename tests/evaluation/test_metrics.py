@@ -78,7 +78,7 @@ def test_a_metric_of_others_is_one_function(monkeypatch: pytest.MonkeyPatch):
     assert metric_names()[-1] == "last_hit"
     assert cutoff_of("last_hit@3") == 3
     # Items 1, 2, 3, 4 are recommended, and 2 and 4 are hits.
-    metrics = evaluate(InOrder(5), of_one_user([0], [2, 4], 5), ks=(3, 4))
+    metrics = evaluate(InOrder(5), of_one_user([0], [2, 4], 5), ks=(3, 4), unseen_items=True)
     assert (metrics.mean["last_hit@3"], metrics.mean["last_hit@4"]) == (2, 4)
     assert list(metrics.mean)[:2] == ["ndcg@3", "recall@3"]
 
@@ -87,7 +87,7 @@ def test_recall_by_group_counts_the_truth_of_a_group_alone():
     splits = of_one_user([0], [1, 3, 4], 6)
     groups = np.array([0, 0, 1, 1, 1, 2])
     # Items 1, 2, 3 are recommended: of group 0 item 1, of group 1 item 3 but not item 4.
-    metrics = evaluate(InOrder(6), splits, ks=(1, 3), groups=groups)
+    metrics = evaluate(InOrder(6), splits, ks=(1, 3), groups=groups, unseen_items=True)
     assert metrics.recall_by_group == {"recall@1": [1, 0, None], "recall@3": [1, 0.5, None]}
     assert evaluate(InOrder(6), splits, ks=(3,)).recall_by_group == {}
 

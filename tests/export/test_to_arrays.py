@@ -425,7 +425,7 @@ def stored_values(data: bytes) -> int:
 def test_a_narrow_table_below_a_network_stays_within_a_file_size():
     # The network's first layer grows with the table: it is reckoned with at its largest.
     model = fitted(method="ud", backbone="mlp", budgets=("5500B",), max_file_size="5500B")
-    assert 4500 < model.facts.file_bytes <= 5500
+    assert 4000 < model.facts.file_bytes <= 5500
 
 
 def test_the_limit_of_a_model_is_that_of_its_own_encoding_alone():

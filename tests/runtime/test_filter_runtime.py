@@ -53,16 +53,22 @@ def test_a_known_answer():
     # bo (11, 12) shares 11 with ann (10, 11) and 12 with cy. Item 10: one path 11-ann-10, with
     # d_11 = 2, d_ann = 2, d_10 = 1: 2^-1/2 / 2. Item 500 is reached by nobody: -1/(1+0).
     runtime = cerp.load(FILTER)
-    assert runtime.recommend("bo") == [(10, pytest.approx(2**-0.5 / 2)), (500, -1.0)]
+    assert runtime.recommend("bo", unseen_items=True) == [
+        (10, pytest.approx(2**-0.5 / 2)),
+        (500, -1.0),
+    ]
     # cy took 12 alone, so 11 by bo: d_12 = 2, d_bo = 2, d_11 = 2; 10 is out of reach: -1/2.
     wanted = [(11, pytest.approx(2**-0.5 / 2 * 2**-0.25)), (10, -0.5), (500, -1.0)]
-    assert runtime.recommend("cy") == wanted
+    assert runtime.recommend("cy", unseen_items=True) == wanted
 
 
 def test_someone_without_items_gets_popularity():
     # 11 and 12 were taken twice, 10 once, 500 never.
-    found = [item for item, _ in cerp.load(FILTER).recommend("di")]
-    assert found == [11, 12, 10, 500]
+    runtime = cerp.load(FILTER)
+    assert [item for item, _ in runtime.recommend("di")] == [11, 12, 10]
+    found = runtime.recommend("di", unseen_items=True)
+    assert [item for item, _ in found] == [11, 12, 10, 500]
+    assert runtime.recommend_for([], unseen_items=True) == found
 
 
 def test_scores_are_those_of_the_definition():
@@ -79,14 +85,15 @@ def test_lists_are_the_best_of_all_scores(k: int, *, exclude_seen: bool):
     model = small_filter()
     runtime = Runtime(model)
     users = runtime.users.values.tolist()
-    lists = runtime.recommend_many(users, k, exclude_seen=exclude_seen)
+    lists = runtime.recommend_many(users, k, exclude_seen=exclude_seen, unseen_items=True)
     scores = runtime.score_all(np.arange(NUM_USERS, dtype=np.int32))
     for user, found in enumerate(lists):
         hidden = set(history(model, user)) if exclude_seen else set()
         order = sorted(set(range(NUM_ITEMS)) - hidden, key=lambda item: (-scores[user, item], item))
         assert [item for item, _ in found] == runtime.items.decode(np.array(order[:k]))
         assert [score for _, score in found] == [scores[user, item] for item in order[:k]]
-    assert lists[3] == runtime.recommend(users[3], k, exclude_seen=exclude_seen)
+    own = runtime.recommend(users[3], k, exclude_seen=exclude_seen, unseen_items=True)
+    assert lists[3] == own
 
 
 def test_what_is_excluded_and_who_is_a_candidate():
@@ -176,7 +183,7 @@ def test_lists_of_a_mixture_are_the_best_of_its_scores(backbone: str, beta: floa
     runtime = Runtime(small_mixture(backbone, beta))
     ids = runtime.users.values.tolist()
     scores = runtime.score_all(np.arange(NUM_USERS, dtype=np.int32))
-    for user, found in enumerate(runtime.recommend_many(ids, 6)):
+    for user, found in enumerate(runtime.recommend_many(ids, 6, unseen_items=True)):
         hidden = history(runtime.model, user)
         free = [item for item in range(NUM_ITEMS) if item not in hidden]
         order = sorted(free, key=lambda item: (-scores[user, item], item))[:6]

@@ -20,7 +20,7 @@ import uvicorn
 
 import cerp
 import cerp.server
-from cerp.artifact import Encoding, FilterTerm, decode, encode
+from cerp.artifact import Encoding, FilterTerm, Mixing, decode, encode
 from cerp.artifact.container import pack, unpack
 from cerp.artifact.model import ComposedEmbedding, Seen, ShippedModel, Table
 from cerp.assignment.index import Index
@@ -37,7 +37,8 @@ from golden_model import GOLDEN_CODED
 from golden_neighbours import NEIGHBOURS
 from made_up_section import declare_prices, priced
 from plain_decoder import metadata_of
-from small_filters import small_filter, small_mixture
+from small_cold_start import UNSEEN_ITEMS, cold_model, warm_model
+from small_filters import EXPONENTS, small_filter, small_mixture
 from small_models import (
     BACKBONES,
     DIM,
@@ -85,6 +86,18 @@ RANK_TASTES = """async ([decode, file, tastes]) => {
     similar: items.map((item) => pairs(model.similarItems(item, items.length))),
     users: model.search("users", "", Infinity),
   };
+  }"""
+RANK_COLD = """async ([decode, file, liked]) => {
+  const model = await decode(file);
+  const pairs = (list) => list.map(({ id, score }) => [id, score]);
+  const [user] = model.search("users", "", 1);
+  const options = { k: Infinity, excludeSeen: false, unseenItems: true };
+  return [
+    pairs(model.recommendFor([], { k: 7 })),
+    pairs(model.recommendFor(liked, { k: 7 })),
+    pairs(model.recommendFor([], options)),
+    pairs(model.recommend(user.id, options)),
+  ];
 }"""
 LOGARITHMS = """async (values) => {
   const { naturalLog } = await import("/filter.js");
@@ -241,6 +254,62 @@ def test_codes_of_both_kinds_and_of_one_row_rank_alike(ranks_alike):
 
 def test_the_golden_file_of_codes_ranks_alike(ranks_alike):
     ranks_alike(GOLDEN_CODED.read_bytes())
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("seen", [True, False])
+def test_what_training_never_saw_ranks_alike(
+    ranks_alike, blank: Page, backbone: str, *, seen: bool
+):
+    if backbone == "lightgcn" and not seen:
+        pytest.skip("propagation needs the graph")
+    file = encode(cold_model(backbone), Encoding("int8", seen=seen))
+    ranks_alike(file)
+    runtime = Runtime(decode(file))
+    unseen = [] if backbone == "mlp" else runtime.items.decode(UNSEEN_ITEMS)
+    decode_file = blank.evaluate_handle(f"() => {DECODE}")
+    asked = [decode_file, as_base64(file), [str(item) for item in unseen]]
+    first = runtime.users.decode([0])[0]
+    options: dict[str, Any] = {"k": NUM_ITEMS, "exclude_seen": False, "unseen_items": True}
+    assert blank.evaluate(RANK_COLD, asked) == [
+        as_text(runtime.recommend_for([], 7)),
+        as_text(runtime.recommend_for(unseen, 7)),
+        as_text(runtime.recommend_for([], **options)),
+        as_text(runtime.recommend(first, **options)),
+    ]
+
+
+def test_a_mixture_and_a_filter_rank_alike_where_training_saw_nothing(ranks_alike):
+    term = FilterTerm(EXPONENTS, Mixing(3.0, 0.01))
+    ranks_alike(encode(replace(cold_model(), filter=term), Encoding("int8")))
+    alone = replace(
+        cold_model(), head=None, embedding=None, positions=None, filter=FilterTerm(EXPONENTS)
+    )
+    ranks_alike(encode(alone, Encoding()))
+
+
+def test_a_file_that_does_not_say_what_is_popular_says_so_in_the_browser(blank: Page):
+    file = encode(warm_model(), Encoding(seen=False))
+    decode_file = blank.evaluate_handle(f"() => {DECODE}")
+    with refused("does not say which items are popular"):
+        blank.evaluate(RANK_TASTE, [decode_file, as_base64(file), []])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda cold: cold.pop("degrees"), "counts the takers"),
+        (lambda cold: cold.update(users=26), "more than there are"),
+        (lambda cold: cold.update(items=2), "do not add up"),
+        (lambda cold: cold.update(degrees=False), "which items are popular"),
+    ],
+)
+def test_a_forged_cold_start_is_refused(blank: Page, change: Callable[[Any], object], message: str):
+    content = unpack(encode(cold_model(), Encoding(seen=False)))
+    metadata = {k: v for k, v in content.metadata.items() if k not in ("crc32", "format")}
+    change(metadata["cold"])
+    with refused(message):
+        blank.evaluate(DECODE, as_base64(pack(metadata, dict(content.tensors))))
 
 
 def forged_codes(**changes: Any) -> bytes:
@@ -613,7 +682,7 @@ def test_the_keyboard_suffices(page: Page, url: str):
     expect(page.get_by_role("status")).to_contain_text("10 items for this taste")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")  # on the chip: takes it away again
-    expect(page.get_by_role("status")).to_contain_text("Nothing chosen yet")
+    expect(page.get_by_role("status")).to_contain_text("10 popular items")
 
 
 @pytest.mark.parametrize("place", ["server", "browser"])

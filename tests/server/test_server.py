@@ -62,7 +62,7 @@ def test_recommend_names_the_titles(client: TestClient, runtime: Runtime):
 
 def test_seen_items_come_back_only_when_asked_for(client: TestClient, runtime: Runtime):
     def items(exclude_seen: bool) -> set[int]:
-        query = {"user": 100, "k": 1000, "exclude_seen": exclude_seen}
+        query = {"user": 100, "k": 1000, "exclude_seen": exclude_seen, "unseen_items": True}
         return {item["id"] for item in client.get("/recommend", params=query).json()["items"]}
 
     assert items(True) == set(runtime.items.values.tolist()) - set(runtime.seen(100))

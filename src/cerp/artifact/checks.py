@@ -36,6 +36,7 @@ def problem(model: ShippedModel) -> str | None:
         _embedding_problem(model, num_entities)
         or _scoring_problem(model)
         or _neighbours_problem(model)
+        or _cold_problem(model)
         or (_seen_problem(model.seen, len(model.users), len(model.items)) if model.seen else None)
     )
 
@@ -155,6 +156,17 @@ def _tower_problem(weights: dict[str, FloatArray], inputs: int) -> str | None:
     if not all(np.isfinite(weight).all() for weight in weights.values()):
         return "the weights of the tower hold NaN or infinity"
     return None if outputs[-1] == 1 else f"the tower ends in {outputs[-1]} numbers instead of 1"
+
+
+def _cold_problem(model: ShippedModel) -> str | None:
+    cold = model.cold
+    if cold is None:
+        return None
+    if model.seen is not None:
+        return "the interactions say what training never saw, and so does another part"
+    if len(cold.users) and cold.degrees is None:
+        return "there are users without training rows, and nothing says which items are popular"
+    return None
 
 
 def _seen_problem(seen: Seen, num_users: int, num_items: int) -> str | None:

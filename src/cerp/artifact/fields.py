@@ -45,6 +45,13 @@ class Fields:
             )
         return float(value)
 
+    def truth(self, key: str) -> bool:
+        """True or false."""
+        value = self.values.get(key)
+        if type(value) is not bool:
+            raise MalformedFileError(f"{self.path}.{key} must be true or false")
+        return value
+
     def choice(self, key: str, words: Sequence[_Word]) -> _Word:
         """One of a few words."""
         value = self.values.get(key)

@@ -10,6 +10,7 @@ import numpy as np
 
 from cerp.artifact import sections
 from cerp.artifact.checks import problem
+from cerp.artifact.cold_start import needed_cold_start
 from cerp.artifact.container import Buffer, pack, unpack
 from cerp.artifact.embedding import decode_embedding, encode_embedding, stored_precision
 from cerp.artifact.fields import MAX_SIZE, Fields
@@ -42,6 +43,9 @@ class Encoding:
     """Keep the original ids; without them, codes are the ids."""
     titles: bool = True
     """Keep the titles of items."""
+    popularity: bool = False
+    """Without the interactions: keep how many users took each item also where every user has
+    training rows, so that someone without any items can be given the popular ones."""
 
     def __post_init__(self) -> None:
         if self.values not in VALUES_CODECS:
@@ -192,7 +196,10 @@ def _without_left_out(model: ShippedModel, encoding: Encoding) -> ShippedModel:
     users, items = model.users, model.items
     if not encoding.ids:
         users, items = Ids.range(len(users)), Ids.range(len(items))
-    seen = model.seen if encoding.seen else None
+    seen, cold = model.seen, model.cold
+    if seen is not None and not encoding.seen:
+        cold = needed_cold_start(seen, len(items), popularity=encoding.popularity)
+        seen = None
     # Propagated tables are indexed by code: only the seen interactions profit from an order.
     is_ordered = isinstance(model.embedding, ComposedEmbedding) or seen is not None
     return replace(
@@ -200,6 +207,7 @@ def _without_left_out(model: ShippedModel, encoding: Encoding) -> ShippedModel:
         users=users,
         items=items,
         seen=seen,
+        cold=cold,
         titles=model.titles if encoding.titles else None,
         positions=model.positions if is_ordered else None,
     )

@@ -89,6 +89,35 @@ class Seen:
 
 
 @dataclass(frozen=True, eq=False)
+class ColdStart:
+    """Of whom and of what training knows nothing, and what such users get: the popular items."""
+
+    users: Int32Array
+    """Codes of users without training rows, ascending."""
+    items: Int32Array
+    """Codes of items that training never saw, ascending."""
+    degrees: Int64Array | None
+    """How many users took each item in training; None: nobody needs to be given popular items."""
+
+    @classmethod
+    def of(cls, seen: Seen, num_items: int) -> ColdStart:
+        """What training interactions say about it."""
+        degrees = np.bincount(seen.items, minlength=num_items)
+        return cls(_where(np.diff(seen.offsets) == 0), _where(degrees == 0), degrees)
+
+    @classmethod
+    def of_levels(cls, popularity: npt.NDArray[np.uint8]) -> ColdStart:
+        """What levels of popularity say: they rank as degrees do, and nobody took an item of 0."""
+        return cls(
+            _where(popularity[:0] == 0), _where(popularity == 0), popularity.astype(np.int64)
+        )
+
+
+def _where(chosen: npt.NDArray[np.bool_]) -> Int32Array:
+    return np.flatnonzero(chosen).astype(np.int32)
+
+
+@dataclass(frozen=True, eq=False)
 class ShippedModel:
     """Everything that serving needs, and what is known of where it came from."""
 
@@ -116,6 +145,9 @@ class ShippedModel:
     """What the graph filter adds to a score; None: nothing."""
     neighbours: Neighbours | None = None
     """Weights between items, which rank alone."""
+    cold: ColdStart | None = None
+    """Where training knows nothing; only without `seen`, which says it as well. None without
+    both: everybody and everything was in training, or the file does not say."""
     precision: ValuePrecision | None = None
     """Of the embedding's values in the file that the model was read from."""
     titles: list[str] | None = None
@@ -130,3 +162,10 @@ class ShippedModel:
     def dim(self) -> int:
         """Length of a vector; 0 without vectors."""
         return 0 if self.embedding is None else self.embedding.dim
+
+    @property
+    def cold_start(self) -> ColdStart | None:
+        """Where training knows nothing, from what says it; None: nothing does."""
+        if self.neighbours is not None:
+            return ColdStart.of_levels(self.neighbours.popularity)
+        return self.cold if self.seen is None else ColdStart.of(self.seen, len(self.items))

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+from cerp.artifact.cold_start import decode_cold_start, encode_cold_start
 from cerp.artifact.deflate import deflate
 from cerp.artifact.edges import decode_seen, encode_seen
 from cerp.artifact.fields import Fields
-from cerp.artifact.model import Seen, ShippedModel
+from cerp.artifact.model import ColdStart, Seen, ShippedModel
 from cerp.artifact.names import decode_strings, encode_strings
 from cerp.artifact.neighbours import decode_neighbours, encode_neighbours
 from cerp.artifact.tensors import TensorReader, Tensors
@@ -35,6 +36,8 @@ class Section:
     """Patterns of the names of its tensors."""
     is_embedding: bool = False
     """Whether a byte budget counts it."""
+    in_place_of: tuple[str, ...] = ()
+    """Patterns of a section that no file has beside this one; they share a colour."""
 
 
 SECTIONS = (
@@ -59,6 +62,7 @@ SECTIONS = (
     # The same interactions: a graph where scores come from it, else what users know.
     Section("graph", ("seen.*",)),
     Section("seen", ("seen.*",)),
+    Section("cold start", ("cold.*",), in_place_of=("seen.*",)),
     Section("ids", ("users.ids*", "items.ids*")),
     Section("titles", ("titles",)),
     Section("header", ()),
@@ -99,6 +103,15 @@ def _decode_seen(fields: Fields, tensors: TensorReader, around: Surroundings) ->
     return decode_seen(
         tensors.under("seen"), around.num_users, around.num_items, edges, around.positions
     )
+
+
+def _encode_cold(model: ShippedModel) -> tuple[dict[str, Any], Tensors]:
+    assert model.cold is not None
+    return encode_cold_start(model.cold)
+
+
+def _decode_cold(fields: Fields, tensors: TensorReader, around: Surroundings) -> ColdStart:
+    return decode_cold_start(fields, tensors, around.num_users, around.num_items)
 
 
 def _encode_titles(model: ShippedModel) -> tuple[dict[str, Any], Tensors]:
@@ -145,6 +158,7 @@ EXPONENT_NAMES = ("q", "p", "r")
 
 OPTIONAL_PARTS = (
     OptionalPart("seen", _encode_seen, _decode_seen),
+    OptionalPart("cold", _encode_cold, _decode_cold),
     OptionalPart("filter", _encode_filter, _decode_filter),
     OptionalPart("neighbours", _encode_neighbours, _decode_neighbours),
     OptionalPart("titles", _encode_titles, _decode_titles),
@@ -166,6 +180,6 @@ def section_number(name: str) -> int:
     Sections of the same tensors share one, since no file has both; one that is not
     in the list comes last.
     """
-    covered = list(dict.fromkeys(section.tensors for section in SECTIONS))
-    tensors = {section.name: section.tensors for section in SECTIONS}.get(name)
-    return len(covered) if tensors is None else covered.index(tensors)
+    tensors = {section.name: section.in_place_of or section.tensors for section in SECTIONS}
+    covered = list(dict.fromkeys(tensors.values()))
+    return covered.index(tensors[name]) if name in tensors else len(covered)

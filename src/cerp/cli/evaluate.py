@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from cerp.cli.conventions import Conventions, print_conventions
+from cerp.cli.conventions import Conventions, cold_start_words, print_conventions
 from cerp.cli.options import AsJson, Seed, needs_torch, splits_of
 from cerp.cli.output import print_json, print_table
 from cerp.data.splits import Part, Splits
@@ -52,6 +52,10 @@ def evaluate(
     users: Annotated[
         int | None, typer.Option(help="Judge on a seeded sample of so many users.")
     ] = None,
+    unseen_items: Annotated[
+        bool,
+        typer.Option("--unseen-items", help="Lists may hold items that training never saw."),
+    ] = False,
     seed: Seed = 0,
     conventions: Conventions = False,
     as_json: AsJson = False,
@@ -74,7 +78,9 @@ def evaluate(
     splits = splits_of(data, models, seed=seed)
     sample = None if users is None else evaluation.sample_users(splits, on, users, seed)
     judged = {
-        label: evaluation.evaluate(scorer, splits, on=on, ks=k, users=sample)
+        label: evaluation.evaluate(
+            scorer, splits, on=on, ks=k, users=sample, unseen_items=unseen_items
+        )
         for name in dict.fromkeys(models)
         for label, scorer in _scorers(name, splits, on, seed).items()
     }
@@ -92,8 +98,9 @@ def evaluate(
     _print_metrics(dict(ranked), sorted(set(k)), metric)
     if differences:
         _print_differences(differences)
-    count = len(next(iter(judged.values())).users)
-    print_conventions(whole=conventions, start=f"{count:,} users of {on}. ")
+    found = next(iter(judged.values()))
+    cold = cold_start_words(found.summary(), unseen_items=unseen_items)
+    print_conventions(whole=conventions, start=f"{len(found.users):,} users of {on}{cold}. ")
 
 
 def _refuse_missing(models: Sequence[str]) -> None:

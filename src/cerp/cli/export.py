@@ -66,6 +66,14 @@ def export(
     ids: Annotated[
         bool, typer.Option("--ids/--no-ids", help="Whether to keep original ids.")
     ] = True,
+    popularity: Annotated[
+        bool,
+        typer.Option(
+            "--popularity",
+            help="With --no-seen: keep how many users took each item, so that someone without any "
+            "items can be given the popular ones. Files that need it have it anyway.",
+        ),
+    ] = False,
     device: Annotated[str, typer.Option(help="Where encodings are judged.")] = "cpu",
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -94,7 +102,9 @@ def export(
         None if max_file_size is None else parse_size(max_file_size, "--max-file-size"),
     )
     given = None if titles is None else titles_of(model.splits.items, titles)
-    tried = every_encoding(model, graph=graph, limit=limit, seen=seen, ids=ids, titles=given)
+    tried = every_encoding(
+        model, graph=graph, limit=limit, seen=seen, ids=ids, popularity=popularity, titles=given
+    )
     own = model.encoding.values if limit == SizeLimit() else None
     best = best_written(tried, graph or "edges", values or own)
     assert best.data is not None

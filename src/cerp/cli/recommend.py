@@ -63,6 +63,13 @@ def recommend(
             help="Whether to leave out what users have in training, or the liked items.",
         ),
     ] = True,
+    unseen_items: Annotated[
+        bool,
+        typer.Option(
+            "--unseen-items",
+            help="Lists may hold items that training never saw; their scores were not learned.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Recommend from a model file, with NumPy alone.
@@ -82,6 +89,7 @@ def recommend(
     if skip_unknown and users is None:
         raise ConfigError("--skip-unknown belongs to --users; leave it out")
     runtime = load(model)
+    options: dict[str, Any] = {"exclude_seen": exclude_seen, "unseen_items": unseen_items}
     if users is not None and output is not None:
         runtime.refuse_without_users()
         refuse_output(output, users)
@@ -92,17 +100,17 @@ def recommend(
             output,
             runtime,
             table.known,
-            lambda chunk: runtime.recommend_many(chunk, k, exclude_seen=exclude_seen),
+            lambda chunk: runtime.recommend_many(chunk, k, **options),
         )
         _report_table(output, count, len(table.unknown), as_json=as_json)
         _note_formulas(output, runtime)
     elif user is not None:
         known = runtime.users.of_kind(user)
-        found = runtime.recommend(known, k, exclude_seen=exclude_seen)
+        found = runtime.recommend(known, k, **options)
         _report_list(runtime, {"user": known}, found, as_json=as_json)
     else:
         items = [runtime.items.of_kind(item) for item in liked or ()]
-        found = runtime.recommend_for(items, k, exclude_seen=exclude_seen)
+        found = runtime.recommend_for(items, k, **options)
         _report_list(runtime, {"liked": items}, found, as_json=as_json)
 
 

@@ -12,7 +12,7 @@ import typer
 
 from cerp.budget import default_budget
 from cerp.choices import Assignment, Refit, ValuePrecision
-from cerp.cli.conventions import Conventions, print_conventions
+from cerp.cli.conventions import Conventions, cold_start_words, print_conventions
 from cerp.cli.options import (
     AsJson,
     Device,
@@ -230,7 +230,7 @@ def train(
     named |= {"preset": None if preset_name == "default" else preset_name, **of_the_kind}
     tries_several = is_portfolio(max_file_size, portfolio, time_limit, named)
     wanted = wanted_assignment({"assignment": assignment, "ordering": ordering})
-    chosen = preset(preset_name, backbone or "lightgcn", method or "cerp", teacher, wanted)
+    chosen = preset(preset_name, backbone, method or "cerp", teacher, wanted)
     if settings is not None:
         tuned = read_tuned(settings)
         if (method or tuned.method, backbone or tuned.backbone) != (tuned.method, tuned.backbone):
@@ -288,7 +288,7 @@ def train(
         print_note("warning", text)
     if as_json:
         return
-    print_conventions(whole=conventions)
+    print_conventions(whole=conventions, start=_judged_words(facts[0]))
     for one in facts:
         if one.why_no_file:
             print_note("no file", f"{one.budget}: {one.why_no_file}")
@@ -304,6 +304,15 @@ def _default_budgets(config: Config, splits: Splits) -> tuple[str, ...]:
     if config.max_file_size is not None or not is_limited:
         return ()
     return (default_budget(splits.num_entities, config.dim),)
+
+
+def _judged_words(facts: ModelFacts) -> str:
+    """How many users were judged, where some of them or some items were not in training."""
+    for part in ("test", "valid"):
+        figures = facts.metrics.get(part, {})
+        if words := cold_start_words(figures):
+            return f"{figures['users']:,} users of {part}{words}. "
+    return ""
 
 
 def _told(mixture: dict[str, Any], facts: ModelFacts) -> str:

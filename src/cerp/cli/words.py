@@ -39,10 +39,12 @@ SWITCHES = {
     ("header", False): "--no-header",
     ("ids", "string"): "--string-ids",
     ("overwrite", True): "--overwrite",
+    ("popularity", True): "--popularity",
     ("resume", True): "--resume",
     ("skip_unknown", True): "--skip-unknown",
     ("store_seen", False): "--no-seen",
     ("time", False): "--no-time",
+    ("unseen_items", True): "--unseen-items",
 }
 """The option of a setting that has this very value."""
 

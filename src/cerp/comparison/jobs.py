@@ -8,7 +8,14 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from cerp.budget import Budget
-from cerp.comparison.variants import POPULARITY, config_of, has_budget, has_vectors, variant
+from cerp.comparison.variants import (
+    POPULARITY,
+    config_of,
+    has_budget,
+    has_vectors,
+    only_backbone,
+    variant,
+)
 from cerp.config import Config
 from cerp.errors import ConfigError
 from cerp.sizing.precision_plan import FULL
@@ -113,10 +120,13 @@ def plan(
             for name in methods:
                 if name == POPULARITY or not has_vectors(name):
                     continue
+                only = only_backbone(name)
+                if only and backbone != backbones[0]:  # it is the same with every backbone
+                    continue
                 found = (tuned or {}).get((name, backbone))
                 over = tuple(entries for entries in (found, settings) if entries)
                 own = (FULL,) if variant(name).method == FULL else tuple(dict.fromkeys(budgets))
-                jobs.append(Job(name, backbone, seed, own, over, found is not None))
+                jobs.append(Job(name, only or backbone, seed, own, over, found is not None))
     # Settings that cannot be are refused here, before anything is trained.
     dims = {job.config.dim: job.method for job in jobs if job.config is not None}
     if len(dims) > 1:

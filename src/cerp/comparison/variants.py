@@ -89,7 +89,7 @@ def chosen_names(asked: Sequence[str]) -> list[str]:
     """The names in texts such as ``all`` or ``cerp,ud``, each once."""
     names = [name.strip() for text in asked for name in text.split(",")]
     if ALL in names:
-        return [POPULARITY, *_unlike_each_other()]
+        return [POPULARITY, *filter(_is_installed, _unlike_each_other())]
     known = [ALL, POPULARITY, *variants()]
     for name in names:
         if name not in known:
@@ -103,6 +103,15 @@ def _unlike_each_other() -> list[str]:
     for name in variants():
         first.setdefault(json.dumps(config_of(name, "mf").to_dict(), sort_keys=True), name)
     return list(first.values())
+
+
+def _is_installed(name: str) -> bool:
+    return METHODS[variant(name).method].is_installed()
+
+
+def only_backbone(name: str) -> str | None:
+    """The backbone that a variant goes with, where that is one alone."""
+    return METHODS[variant(name).method].only_backbone
 
 
 def has_vectors(name: str) -> bool:
@@ -121,7 +130,7 @@ def config_of(name: str, backbone: str | None, *settings: Mapping[str, Any]) -> 
     Without a backbone it is that of the preset, which a method without vectors does not look at.
     """
     found = variant(name)
-    backbone = Config.backbone if backbone is None else backbone
+    backbone = only_backbone(name) or (Config.backbone if backbone is None else backbone)
     if backbone not in backbones.names():
         known = ", ".join(backbones.names())
         raise ConfigError(f"unknown backbone {backbone!r}; there are: {known}")

@@ -16,6 +16,7 @@ from cerp.data.ids import Int32Array, Int64Array
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Part, Splits
 from cerp.errors import ConfigError, DataError, ScoreError
+from cerp.evaluation.cold_start import items_without_rows, users_without_rows
 from cerp.evaluation.metrics import (
     FloatArray,
     Metrics,
@@ -58,6 +59,7 @@ def evaluate(
     ks: Sequence[int] = DEFAULT_KS,
     users: Int32Array | None = None,
     groups: Int64Array | None = None,
+    unseen_items: bool = False,
     memory: int = DEFAULT_MEMORY,
 ) -> Metrics:
     """Judge a scorer on the test or validation part, as `cerp.evaluation.metrics.CONVENTIONS` says.
@@ -81,6 +83,9 @@ def evaluate(
     groups
         The group of each item, from 0; recall is then also measured for each group alone (see
         `cerp.evaluation.popularity.popularity_groups`).
+    unseen_items
+        Whether lists may hold items that training never saw: for a scorer of your own that
+        knows something of them.
     memory
         Users are scored in chunks whose float32 score matrix takes at most so many bytes, but at
         least one user at a time; the result does not depend on it.
@@ -106,6 +111,7 @@ def evaluate(
         )
     judged = users_to_judge(splits, on) if users is None else _judged(truth, users, on)
     tally = _Tally(splits, truth, sorted(set(ks)), groups)
+    hidden = None if unseen_items else items_without_rows(splits.train)
     rows = max(1, memory // (4 * splits.num_items))
     for start in range(0, len(judged), rows):
         chunk = judged[start : start + rows]
@@ -115,7 +121,7 @@ def evaluate(
                 f"score_all gave the shape {tuple(scores.shape)} for {len(chunk)} users; "
                 f"expected ({len(chunk)}, {splits.num_items}), one column for each item"
             )
-        items, _ = top_k(exclude(scores, *entries_of(seen, chunk)), tally.depth)
+        items, _ = top_k(exclude(scores, *entries_of(seen, chunk), hidden), tally.depth)
         tally.add(chunk, items)
     return tally.metrics(on, judged)
 
@@ -188,7 +194,7 @@ class _Tally:
     ) -> None:
         self.ks, self.names = ks, metric_names()  # which looks into all packages: once is enough
         self.depth = min(ks[-1], splits.num_items)
-        self.truth = truth
+        self.truth, self.train = truth, splits.train
         self.truth_keys = truth.user.astype(np.int64) * truth.num_items + truth.item
         head = head_items(splits.train)
         self.sides = {"all": np.ones_like(head), "head": head, "tail": ~head}
@@ -226,6 +232,8 @@ class _Tally:
             head=self._means("head"),
             tail=self._means("tail"),
             recall_by_group={} if self.groups is None else self.groups.recalls(users),
+            cold_users=len(np.intersect1d(users, users_without_rows(self.train))),
+            unseen_items=len(items_without_rows(self.train)),
         )
 
     def _joined(self, side: str) -> dict[str, FloatArray]:

@@ -26,10 +26,11 @@ FloatArray = npt.NDArray[np.float64]
 CONVENTIONS = """\
 Full ranking over all items, no sampled candidates. Items that the user has in training
 (at test time: in training or validation) are not recommended. Ids are the union over train,
-valid and test: an item unseen in training stays in the catalogue and in the truth. Users
-without truth are left out; where users times items are more than 20 billion, a fixed sample
-of users is judged, and its size is said. Equal scores rank in native item order. Means are
-over users.
+valid and test: an item unseen in training stays in the catalogue and in the truth, but is
+not recommended unless asked for. Users without training rows get the items with the most
+training interactions, whatever the model. Users without truth are left out; where users
+times items are more than 20 billion, a fixed sample of users is judged, and its size is
+said. Equal scores rank in native item order. Means are over users.
 Recall@k = hits / |truth|; precision@k = hits / k; hit rate@k = any hit; MRR@k = 1 / rank of
 the first hit, 0 beyond k; NDCG@k has binary gains and its ideal is cut at min(k, |truth|);
 MAP@k = sum of the precision at each hit / min(k, |truth|); coverage@k = share of the
@@ -176,6 +177,10 @@ class Metrics:
     recall_by_group
         Where groups of items were asked for: mean recall where only truth of one group counts,
         a value for each group; None for a group that is in nobody's truth.
+    cold_users
+        How many of the users had no training rows.
+    unseen_items
+        How many items of the catalogue training never saw.
 
     """
 
@@ -187,6 +192,8 @@ class Metrics:
     tail: dict[str, float]
     users_with_truth: int = 0
     recall_by_group: dict[str, list[float | None]] = field(default_factory=dict)
+    cold_users: int = 0
+    unseen_items: int = 0
 
     @property
     def is_sample(self) -> bool:
@@ -229,6 +236,8 @@ class Metrics:
             "on": self.on,
             "users": len(self.users),
             **(of_sample if self.is_sample else {}),
+            "cold_users": self.cold_users,
+            "unseen_items": self.unseen_items,
             **self.mean,
             **self.coverage,
             "head": self.head,

@@ -17,6 +17,14 @@ def head_items(train: Interactions) -> npt.NDArray[np.bool_]:
     return popularity_ranks(train) < int(np.ceil(HEAD_SHARE * train.num_items))
 
 
+def popularity_scores(item_degrees: Int64Array) -> npt.NDArray[np.float32]:
+    """``−1 / (1 + d_i)`` for items that d_i users took: the scores where no more is known.
+
+    Below 0, so that what a model has reason to recommend comes first, and by popularity.
+    """
+    return (-1 / (1 + item_degrees)).astype(np.float32)
+
+
 def popularity_groups(train: Interactions, count: int = 10) -> Int64Array:
     """The group that each item is in: 0 for those with the most interactions.
 

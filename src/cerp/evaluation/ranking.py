@@ -54,22 +54,31 @@ def top_k(scores: Scores, k: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np
 
 
 def exclude(
-    scores: Scores, rows: npt.NDArray[np.integer[Any]], columns: npt.NDArray[np.integer[Any]]
+    scores: Scores,
+    rows: npt.NDArray[np.integer[Any]],
+    columns: npt.NDArray[np.integer[Any]],
+    everywhere: npt.NDArray[np.integer[Any]] | None = None,
 ) -> Scores:
     """The scores with -inf at the given places: not to be recommended.
 
-    Written into the given scores, unless those cannot be written to.
+    ``everywhere`` are columns that no row may have. Written into the given scores, unless
+    those cannot be written to.
     """
     places = rows.astype(np.int64) * scores.shape[1] + columns
     if not _is_tensor(scores):
         writable = np.require(_floating(scores), requirements=["C", "W"])
         writable.reshape(-1)[places] = -np.inf
+        if everywhere is not None and everywhere.size:
+            writable[:, everywhere] = -np.inf
         return writable
     import torch
 
     with torch.inference_mode():
         flat = _floating_tensor(scores).contiguous()
         flat.view(-1).index_fill_(0, torch.from_numpy(places).to(flat.device), -torch.inf)
+        if everywhere is not None and everywhere.size:
+            hidden = torch.from_numpy(everywhere.astype(np.int64)).to(flat.device)
+            flat.index_fill_(1, hidden, -torch.inf)
         return flat
 
 

@@ -28,8 +28,10 @@ from cerp.artifact.scoring_words import scoring_word
 from cerp.choices import Assignment
 from cerp.config import Config
 from cerp.data.ids import Id, Ids, Int32Array
+from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
+from cerp.evaluation.cold_start import items_without_rows, users_without_rows
 from cerp.graph.neighbours import Neighbours
 from cerp.graph.term import FilterTerm
 from cerp.models.backbones import Backbone, TorchScorer
@@ -43,6 +45,12 @@ CONVENTIONS_IN_BRIEF = (
     "training kept; ties by item order; NDCG's ideal cut at min(k, |truth|)"
 )
 """How the figures in a file came about; `cerp.evaluation.metrics.CONVENTIONS` says it all."""
+COLD_START_IN_BRIEF = (
+    "full ranking; training items masked (at test time validation items too); items unseen in "
+    "training kept in the truth and not recommended; users without training rows get popularity; "
+    "ties by item order; NDCG's ideal cut at min(k, |truth|)"
+)
+"""The same where some users or items were not in training."""
 
 
 @torch.no_grad()
@@ -235,12 +243,17 @@ def file_facts(
         "seed": config.seed,
         "fingerprint": splits.fingerprint,
         "library": __version__,
-        "conventions": CONVENTIONS_IN_BRIEF,
+        "conventions": _conventions(splits.train),
         "metrics": {
             part: {name: found[name] for name in ("ndcg@10", "recall@10")}
             for part, found in metrics.items()
         },
     }
+
+
+def _conventions(train: Interactions) -> str:
+    has_cold = len(users_without_rows(train)) or len(items_without_rows(train))
+    return COLD_START_IN_BRIEF if has_cold else CONVENTIONS_IN_BRIEF
 
 
 @torch.no_grad()

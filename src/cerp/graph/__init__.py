@@ -7,6 +7,5 @@
 - `cerp.graph.low_pass`: a term of leading singular vectors beside it;
 - `cerp.graph.ease`: linear item-item models, dense and on a sparse support;
 - `cerp.graph.neighbours`: sparse item-item models, pruned and rounded to a byte limit;
-- `cerp.graph.mixture`: vectors and filter together;
-- `cerp.graph.fallback`: popularity for users without training rows.
+- `cerp.graph.mixture`: vectors and filter together.
 """

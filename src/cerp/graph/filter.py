@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from cerp.data.ids import Int32Array, Int64Array
 from cerp.errors import ConfigError
+from cerp.evaluation.popularity import popularity_scores
 from cerp.evaluation.ranking import top_k
 from cerp.graph.arithmetic import DoubleArray, inverse_power, nearest_exponent
 from cerp.graph.edges import Edges
@@ -73,7 +74,7 @@ class GraphFilter:
         self.start = inverse_power(edges.item_degrees, exponents.p)
         self.middle = inverse_power(edges.user_degrees, exponents.q)
         self.end = inverse_power(edges.item_degrees, exponents.r)
-        self.floor = popularity_floor(edges.item_degrees)
+        self.floor = popularity_scores(edges.item_degrees)
         self.hops = TwoHops(edges)
 
     @property
@@ -168,12 +169,7 @@ class GraphFilter:
 
 def unreached_by_popularity(strengths: Float32Array, item_degrees: Int64Array) -> None:
     """Write the floor where the strength of an item is 0."""
-    np.copyto(strengths, popularity_floor(item_degrees), where=strengths == 0)
-
-
-def popularity_floor(item_degrees: Int64Array) -> Float32Array:
-    """``−1 / (1 + d_i)``: the scores of items that no path reaches."""
-    return (-1 / (1 + item_degrees)).astype(np.float32)
+    np.copyto(strengths, popularity_scores(item_degrees), where=strengths == 0)
 
 
 def checked_history(items: npt.ArrayLike, num_items: int) -> Int32Array:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from cerp.data.ids import Int32Array
 from cerp.data.splits import Part, Splits
+from cerp.evaluation.cold_start import items_without_rows
 from cerp.evaluation.evaluate import entries_of, sample_users
 from cerp.evaluation.metrics import RankedLists, cutoff_of, user_metrics
 from cerp.evaluation.ranking import exclude, top_k
@@ -53,11 +54,12 @@ def user_values(
 
     """
     k, seen = cutoff_of(metric), splits.seen_before(on)
+    hidden = items_without_rows(splits.train)
 
     def lists(chunk: Int32Array) -> Iterator[Int32Array]:
         places = entries_of(seen, chunk)
         for scores in rankings(chunk):
-            yield top_k(exclude(scores, *places), k)[0]
+            yield top_k(exclude(scores, *places, hidden), k)[0]
 
     return list_values(lists, count, splits, users, metric, on=on)
 

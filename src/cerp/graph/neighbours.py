@@ -20,8 +20,9 @@ import numpy.typing as npt
 from cerp.data.ids import Int32Array, Int64Array
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError
+from cerp.evaluation.popularity import popularity_scores
 from cerp.graph.edges import places
-from cerp.graph.filter import Float32Array, checked_history, popularity_floor
+from cerp.graph.filter import Float32Array, checked_history
 
 Bits = Literal[3, 4, 5, 6, 8]
 BITS: tuple[Bits, ...] = get_args(Bits)
@@ -82,7 +83,7 @@ class Neighbours:
     @cached_property
     def floor(self) -> Float32Array:
         """``−1 / (1 + l_i)``: the scores of items of which a history says nothing."""
-        return popularity_floor(self.popularity.astype(np.int64))
+        return popularity_scores(self.popularity.astype(np.int64))
 
 
 class NeighbourScorer:

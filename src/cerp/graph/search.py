@@ -234,6 +234,7 @@ class _Search:
                 filled = np.tile(model.floor, (len(ends), 1))
                 filled[:, reached] = scores
                 filled[:, histories[place]] = -np.inf
+                filled[:, edges.item_degrees == 0] = -np.inf
                 found[:, place] = top_k(filled, k)[0]
             return iter(found)
 

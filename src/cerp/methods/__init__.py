@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cerp.errors import ConfigError
+from cerp.errors import ConfigError, MissingExtra
 from cerp.registry import Registry
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ METHODS: Registry[type[Method]] = Registry(
     "method",
     "cerp.methods",
     {
+        "als": "cerp.methods.als.method:Als",
         "autoemb": "cerp.methods.autoemb.method:AutoEmb",
         "cerp": "cerp.methods.cerp:Cerp",
         "dhe": "cerp.methods.dhe:Dhe",
@@ -43,5 +44,7 @@ def method(name: str, options: Mapping[str, Any] | None = None) -> Method:
         if option not in known:
             listed = ", ".join(sorted(known)) or "none"
             raise ConfigError(f"method {name!r} has no option {option!r}; its options: {listed}")
+    if found.package is not None and not found.is_installed():
+        raise MissingExtra(f"The method {name!r}", *found.package)
     found.refuse_processes(name)
     return found(**given)

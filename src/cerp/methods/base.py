@@ -11,6 +11,7 @@ A method's own settings are the keyword arguments of its class, with defaults;
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
@@ -132,6 +133,12 @@ class Method(ABC):
     search_stage: str = "search"
     """What the search is called in curves and checkpoints."""
 
+    only_backbone: str | None = None
+    """The backbone that it goes with; None: any."""
+
+    package: tuple[str, str] | None = None
+    """A package that it needs, and the extra of cerp that installs it; None: none."""
+
     is_parallel: bool = True
     """Whether processes can share the batches, so that several give what one gives."""
 
@@ -160,6 +167,15 @@ class Method(ABC):
     @abstractmethod
     def embedding(self, context: Context, limit: int, found: Found) -> Embedding:
         """A fresh embedding of at most ``limit`` values, ready to be trained."""
+
+    def solved(self, context: Context, found: Found) -> Float32Array | None:
+        """The vectors of all entities, where they need no training; None: the run trains them."""
+        return None
+
+    @classmethod
+    def is_installed(cls) -> bool:
+        """Whether the package that it needs is there."""
+        return cls.package is None or importlib.util.find_spec(cls.package[0]) is not None
 
     def placeholder(self, context: Context, limit: int) -> Embedding:
         """An untrained embedding whose tables have the size of a trained one's.

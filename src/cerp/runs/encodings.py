@@ -38,18 +38,25 @@ def every_encoding(
     limit: SizeLimit | None = None,
     seen: bool = True,
     ids: bool = True,
+    popularity: bool = False,
     titles: Mapping[Id, str] | None = None,
 ) -> list[Written]:
     """The model in all precisions; one with a graph also as tables, unless one is given."""
     if model.recommender is None:
-        encoding = Encoding(seen=seen, ids=ids)
+        encoding = Encoding(seen=seen, ids=ids, popularity=popularity)
         written = _written(model, encoding, graph or "edges", limit, titles)
         return [written._replace(values=None)]
     graphs: list[Graph] = ["edges"] if graph is None else [graph]
     if graph is None and model.can_be_tables:
         graphs.append("tables")
     return [
-        _written(model, Encoding(values, seen=seen, ids=ids), way, limit, titles)
+        _written(
+            model,
+            Encoding(values, seen=seen, ids=ids, popularity=popularity),
+            way,
+            limit,
+            titles,
+        )
         for way, values in product(graphs, VALUES_CODECS)
     ]
 

@@ -23,8 +23,9 @@ from cerp.data.readers import read
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, DataError
 from cerp.export.to_arrays import final_vectors
+from cerp.methods.als.teacher import teacher_vectors
 from cerp.models import BACKBONES
-from cerp.presets import PresetName, teacher_preset, with_settings
+from cerp.presets import ALS, PresetName, teacher_preset, with_settings
 from cerp.runs.fitted_model import FittedModel
 from cerp.runs.folder import RunFolder, refuse_other
 from cerp.runs.kept_split import keep_split, what_changed
@@ -110,7 +111,7 @@ def _configured(
     if config is None:
         student = settings.get("teacher")
         assignment = presets.wanted_assignment(settings)
-        base = presets.preset(preset, backbone or "lightgcn", method or "cerp", student, assignment)
+        base = presets.preset(preset, backbone, method or "cerp", student, assignment)
         return with_settings(base, () if budget is None else (str(budget),), settings)
     beside = {"budget": budget, "backbone": backbone, "method": method, **settings}
     given = [name for name, value in beside.items() if value is not None]
@@ -198,7 +199,7 @@ def _teacher_vectors(
     if teacher.endswith(".npy"):
         vectors = _read_vectors(Path(teacher))
     else:
-        if teacher in BACKBONES:
+        if teacher == ALS or teacher in BACKBONES:
             place = options.folder and options.folder / "teacher"
             own = replace(options, folder=place, resume=True)
             model = fit_all(splits, teacher_preset(teacher, config.dim, config.seed), own)[0]
@@ -208,6 +209,8 @@ def _teacher_vectors(
             raise ConfigError(f"the teacher {teacher!r} has no vectors to learn from")
         tables = final_vectors(model.recommender)
         vectors = np.concatenate([tables.users, tables.items])
+        if model.config.method == ALS and vectors.shape[1] <= config.dim:
+            vectors = teacher_vectors(vectors, splits, config.dim, config.seed)
     if vectors.shape != (splits.num_entities, config.dim):
         raise DataError(
             f"the teacher {teacher!r} has vectors of the shape {vectors.shape}; a student of "

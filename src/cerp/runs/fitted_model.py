@@ -15,6 +15,7 @@ from cerp.config import Config
 from cerp.data.ids import Id, Int32Array
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
+from cerp.evaluation.cold_start import with_popularity
 from cerp.evaluation.evaluate import Scorer
 from cerp.evaluation.metrics import Metrics
 from cerp.export.size_limit import SizeLimit, within
@@ -129,10 +130,11 @@ class FittedModel:
             vectors = (
                 self.recommender.scorer() if file is None else scorer_of(self.recommender, file)
             )
+        train = self.splits.train
         if self.filter is not None:
-            return scorer_with(self.filter, self.splits.train, vectors)
+            return with_popularity(scorer_with(self.filter, train, vectors), train)
         assert vectors is not None, "a model has vectors, a filter, or both"
-        return vectors
+        return with_popularity(vectors, train)
 
     def file(
         self,

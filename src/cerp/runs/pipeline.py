@@ -21,6 +21,7 @@ from cerp.config import Config, RunOptions
 from cerp.data.ids import Float32Array
 from cerp.data.splits import Part, Splits
 from cerp.errors import ConfigError
+from cerp.evaluation.cold_start import with_popularity
 from cerp.evaluation.evaluate import Scorer, cutoffs_with, evaluate, users_to_judge
 from cerp.evaluation.id_leak import id_leak
 from cerp.evaluation.metrics import Metrics
@@ -327,6 +328,9 @@ class Pipeline:
             tensors, facts = read_checkpoint(kept)
             recommender.load_state_dict(tensors)
             return recommender.eval(), StageResult(**facts)
+        vectors = self.method.solved(context, searched.found[limit])
+        if vectors is not None:
+            return self._solved(recommender, vectors, searched.found[limit])
         result = train(
             recommender,
             context.splits,
@@ -345,6 +349,16 @@ class Pipeline:
             self.folder.add_curves(stage, result.history)
             write_checkpoint(kept, recommender.state_dict(), result._asdict())
         return recommender, result
+
+    def _solved(
+        self, recommender: Recommender, vectors: Float32Array, found: Found
+    ) -> tuple[Recommender, StageResult]:
+        """The recommender with vectors that are no matter of training."""
+        metric = self.config.selection_metric
+        [table] = recommender.embedding.stored().tables
+        with torch.no_grad():
+            table.weight.copy_(torch.from_numpy(vectors))
+        return recommender.eval(), StageResult([], 0, found.facts[f"valid_{metric}"], metric)
 
     def _as_filed(
         self,
@@ -365,7 +379,8 @@ class Pipeline:
         ks = cutoffs_with(self.config.selection_metric)
         memory = score_memory(torch.device(self.options.device))
         users = users_to_judge(splits, part, self.config.judge_users)
-        return evaluate(scorer, splits, on=part, ks=ks, users=users, memory=memory)
+        answered = with_popularity(scorer, splits.train)
+        return evaluate(answered, splits, on=part, ks=ks, users=users, memory=memory)
 
     def _judged(
         self, budget: str, make_scorer: Callable[[], Scorer], valid: Metrics | None

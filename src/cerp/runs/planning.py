@@ -28,6 +28,11 @@ def make_plan(splits: Splits, config: Config, options: RunOptions) -> Plan:
     """What to train for each budget; what cannot be is refused here, before anything is written."""
     method = methods.method(config.method, config.method_options)
     refuse_unselectable(splits, config.selection_metric)
+    if method.only_backbone not in (None, config.backbone):
+        raise ConfigError(
+            f"the method {config.method!r} goes with the backbone {method.only_backbone!r} alone; "
+            f"leave out backbone={config.backbone}"
+        )
     if config.assignment == "learned" and not method.learns_rows:
         raise ConfigError(
             f"the method {config.method!r} has no codebooks whose rows could be learned; leave out "

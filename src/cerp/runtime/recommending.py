@@ -13,6 +13,7 @@ from cerp.data.ids import Id, Ids, Int32Array, Int64Array
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError
 from cerp.evaluation.evaluate import Scorer, entries_of
+from cerp.runtime.cold_start import NOTHING, Unknown, popular_lists
 from cerp.runtime.mixture_ranker import ranker_of
 from cerp.runtime.neighbour_ranker import ASK_BY_ITEMS
 from cerp.runtime.rankers import Ranker
@@ -73,7 +74,8 @@ class Runtime:
     ) -> None:
         self.model, self.file_bytes = model, file_bytes
         _refuse_above(max_memory, memory_of(model))
-        self._ranker = ranker_of(model)
+        self._unknown = Unknown(model)
+        self._ranker = self._unknown.ranker(ranker_of(model))
 
     def __repr__(self) -> str:
         """Who is in it, how it scores, what it takes, and how good it was."""
@@ -143,6 +145,11 @@ class Runtime:
         return self.model.head != "tower"
 
     @property
+    def knows_popular_items(self) -> bool:
+        """Whether the file says which items are popular, for someone of whom nothing is known."""
+        return self._unknown.popular is not None
+
+    @property
     def multiplications(self) -> int:
         """What one list takes at most: products of vectors and weights, steps along edges."""
         return self._ranker.multiplications
@@ -155,8 +162,9 @@ class Runtime:
         exclude_seen: bool = True,
         exclude: Iterable[Id] = (),
         candidates: Iterable[Id] | None = None,
+        unseen_items: bool = False,
     ) -> list[Recommendation]:
-        """The k best items for a user.
+        """The k best items for a user; the popular ones for a user without training rows.
 
         Parameters
         ----------
@@ -171,6 +179,9 @@ class Runtime:
             More items to leave out.
         candidates
             Choose from these items only.
+        unseen_items
+            Whether the list may hold items that training never saw, which have scores, but
+            scores that nothing was learned for.
 
         Returns
         -------
@@ -179,7 +190,12 @@ class Runtime:
 
         """
         return self.recommend_many(
-            [user], k, exclude_seen=exclude_seen, exclude=exclude, candidates=candidates
+            [user],
+            k,
+            exclude_seen=exclude_seen,
+            exclude=exclude,
+            candidates=candidates,
+            unseen_items=unseen_items,
         )[0]
 
     def recommend_many(
@@ -190,6 +206,7 @@ class Runtime:
         exclude_seen: bool = True,
         exclude: Iterable[Id] = (),
         candidates: Iterable[Id] | None = None,
+        unseen_items: bool = False,
     ) -> list[list[Recommendation]]:
         """What `recommend` gives for each of several users, in less time.
 
@@ -197,7 +214,7 @@ class Runtime:
         ----------
         users
             Original ids.
-        k, exclude_seen, exclude, candidates
+        k, exclude_seen, exclude, candidates, unseen_items
             As in `recommend`, the same for all users.
 
         Returns
@@ -207,7 +224,7 @@ class Runtime:
 
         """
         codes = self._codes(users)
-        wanted = self._wanted(k, exclude, candidates)
+        wanted = self._wanted(k, exclude, candidates, unseen_items=unseen_items)
         found: list[list[Recommendation]] = []
         for block in blocks(len(codes), 4 * len(self.items), SCORE_BYTES):
             seen = self._seen(codes[block]) if exclude_seen else None
@@ -222,18 +239,21 @@ class Runtime:
         exclude_seen: bool = True,
         exclude: Iterable[Id] = (),
         candidates: Iterable[Id] | None = None,
+        unseen_items: bool = False,
     ) -> list[Recommendation]:
         """The k best items for someone who was not there in training, from items they like.
 
         `cerp.runtime.folding` has the equation for vectors. A graph filter needs none, nor do
         weights between items: they give what a user of training with the same items gets.
-        Models that score by a tower cannot do it.
+        Models that score by a tower cannot do it. Items that training never saw tell nothing of
+        a taste, and someone without any that it saw gets the popular items, from files that say
+        which those are.
 
         Parameters
         ----------
         liked
-            Original ids of items, at least one.
-        k, exclude, candidates
+            Original ids of items; none: the popular items.
+        k, exclude, candidates, unseen_items
             As in `recommend`.
         exclude_seen
             Leave out the liked items.
@@ -244,24 +264,27 @@ class Runtime:
             Best first.
 
         """
-        if not self.takes_liked_items:
+        liked = list(liked)
+        if liked and not self.takes_liked_items:
             raise ConfigError(
                 "a model that scores by a tower (an MLP) cannot recommend from liked items: items "
                 "and users meet in the tower only, so liked items say nothing about a user's "
                 "vector. Train 'lightgcn' or 'mf' for that"
             )
         codes = np.unique(self.items.encode(liked, what="item"))
-        if not codes.size:
-            raise ConfigError("there are no liked items to recommend from; name at least one")
+        wanted = self._wanted(k, exclude, candidates, unseen_items=unseen_items)
         seen = (np.zeros(len(codes), dtype=np.int64), codes) if exclude_seen else None
-        asked = self._ranker.of_liked(codes)
-        return self._best(asked, self._wanted(k, exclude, candidates), seen)[0]
+        telling = np.setdiff1d(codes, self._unknown.items, assume_unique=True)
+        if not telling.size:
+            return self._popular(wanted, seen)
+        return self._best(self._ranker.of_liked(telling), wanted, seen)[0]
 
     def similar_items(self, item: Id, k: int = 10) -> list[Recommendation]:
         """The k items most like one: ``cos(v_i, v_j)`` of the vectors that the model ranks with.
 
         For a tower, which ranks by no vectors, of those that it is fed with. A graph filter
         alone, and weights between items, rank them as for someone who took nothing but the item.
+        Items that training never saw are left out.
 
         Parameters
         ----------
@@ -277,10 +300,15 @@ class Runtime:
 
         """
         code = int(self.items.encode([item], what="item")[0])
-        return self._named(self._ranker.similar(code, _checked(k)))[0]
+        hidden = self._unknown.items
+        found = self._named(self._ranker.similar(code, _checked(k) + len(hidden)))[0]
+        if len(hidden):
+            unseen = set(self.items.decode(hidden))
+            found = [place for place in found if place.item not in unseen]
+        return found[:k]
 
     def score(self, user: Id, items: Iterable[Id]) -> FloatArray:
-        """Scores of some items for a user.
+        """Scores of some items for a user; without training rows, by popularity.
 
         Parameters
         ----------
@@ -359,12 +387,37 @@ class Runtime:
         rows = np.repeat(np.arange(len(users)), [len(items) for items in found])
         return rows, np.concatenate(found)
 
-    def _wanted(self, k: int, exclude: Iterable[Id], candidates: Iterable[Id] | None) -> _Wanted:
+    def _wanted(
+        self,
+        k: int,
+        exclude: Iterable[Id],
+        candidates: Iterable[Id] | None,
+        *,
+        unseen_items: bool,
+    ) -> _Wanted:
         excluded = np.unique(self.items.encode(exclude, what="item"))
+        if not unseen_items and len(self._unknown.items):
+            excluded = np.union1d(excluded, self._unknown.items)
         if candidates is None:
             return _Wanted(_checked(k), excluded)
         chosen = self.items.encode(candidates, what="item")
         return _Wanted(_checked(k), excluded, np.setdiff1d(chosen, excluded))
+
+    def _popular(self, wanted: _Wanted, seen: Places | None) -> list[Recommendation]:
+        """The list of someone of whom nothing is known."""
+        popular = self._unknown.popular
+        if popular is None:
+            raise ConfigError(
+                "there are no liked items to recommend from, and this file does not say which "
+                "items are popular; name at least one item that was in training, or export the "
+                "model with the seen items, or with popularity=True"
+            )
+        rows, items = seen or NOWHERE
+        hidden = Excluded(rows, items, wanted.excluded)
+        if wanted.candidates is not None:
+            others = np.setdiff1d(np.arange(len(popular)), wanted.candidates)
+            hidden = hidden._replace(everywhere=others)
+        return self._named(popular_lists(popular, 1, wanted.k, hidden))[0]
 
     def _best(self, asked: Any, wanted: _Wanted, seen: Places | None) -> list[list[Recommendation]]:
         rows, items = seen or NOWHERE
@@ -414,7 +467,6 @@ class _Wanted(NamedTuple):
 
 Places = tuple[Int64Array, Int32Array]
 """Rows of a batch, and for each an item code."""
-NOTHING: Int32Array = np.empty(0, dtype=np.int32)
 NOWHERE: Places = np.empty(0, dtype=np.int64), NOTHING
 
 

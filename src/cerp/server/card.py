@@ -22,6 +22,7 @@ def model_card(runtime: Runtime, file: bytes, name: str) -> ModelCard:
         dim=dim,
         has_history=model.seen is not None,
         takes_liked_items=runtime.takes_liked_items,
+        knows_popular_items=runtime.knows_popular_items,
         total_bytes=len(file),
         sections=section_bytes(file),
         full_table_bytes=(len(model.users) + len(model.items)) * dim * FLOAT32_BYTES,

@@ -86,12 +86,18 @@ router = APIRouter(
 
 @router.get("/recommend")
 async def recommend(
-    served: Given, user: IdQuery, k: K = 10, exclude_seen: bool = True
+    served: Given,
+    user: IdQuery,
+    k: K = 10,
+    exclude_seen: bool = True,
+    unseen_items: bool = False,
 ) -> Recommendations:
     """The best items for one user."""
     runtime = served.runtime
     known = runtime.users.of_kind(user)
-    best = await served.answer(lambda: runtime.recommend(known, k, exclude_seen=exclude_seen))
+    best = await served.answer(
+        lambda: runtime.recommend(known, k, exclude_seen=exclude_seen, unseen_items=unseen_items)
+    )
     return Recommendations(user=known, items=served.scored(best))
 
 
@@ -113,6 +119,7 @@ def _of_users(served: Served, asked: RecommendRequest) -> list[Recommendations]:
         exclude_seen=asked.exclude_seen,
         exclude=as_ids(runtime.items, asked.exclude),
         candidates=_candidates(served, asked),
+        unseen_items=asked.unseen_items,
     )
     return [
         Recommendations(user=user, items=served.scored(best))
@@ -132,6 +139,7 @@ def _of_taste(served: Served, asked: RecommendRequest) -> list[Recommendations]:
         exclude_seen=asked.exclude_seen,
         exclude=as_ids(runtime.items, asked.exclude),
         candidates=_candidates(served, asked),
+        unseen_items=asked.unseen_items,
     )
     return [Recommendations(user=None, items=served.scored(best))]
 

@@ -41,11 +41,14 @@ class RecommendRequest(_Request):
     """Either users known from training, or the items that someone new likes."""
 
     users: Annotated[list[AnyId], Field(min_length=1, max_length=MAX_USERS)] | None = None
-    liked: Annotated[Items, Field(min_length=1)] | None = None
+    liked: Items | None = Field(default=None, description="None of them: the popular items.")
     k: Annotated[int, Field(ge=1, le=MAX_K)] = 10
     exclude_seen: bool = True
     exclude: Items = Field(default=[], description="Items not to recommend.")
     candidates: Items | None = Field(default=None, description="Recommend among these only.")
+    unseen_items: bool = Field(
+        default=False, description="Whether lists may hold items that training never saw."
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -131,6 +134,7 @@ class ModelCard(BaseModel):
     dim: int
     has_history: bool
     takes_liked_items: bool
+    knows_popular_items: bool
     total_bytes: int
     sections: dict[str, int]
     full_table_bytes: int

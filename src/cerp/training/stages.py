@@ -13,6 +13,7 @@ import torch
 from cerp.config import PruneConfig, RunOptions, TrainConfig, default_batch_size
 from cerp.data.ids import Float32Array
 from cerp.data.splits import Splits
+from cerp.evaluation.cold_start import with_popularity
 from cerp.evaluation.evaluate import DEFAULT_MEMORY, evaluate, sample_users
 from cerp.evaluation.metrics import cutoff_of
 from cerp.models.embeddings.prunable import PrunableEmbedding
@@ -175,7 +176,7 @@ class ValidationJudge:
     def __call__(self) -> float:
         """Of the model as it is now."""
         metrics = evaluate(
-            self.model.scorer(),
+            with_popularity(self.model.scorer(), self.splits.train),
             self.splits,
             on="valid",
             ks=(self.cutoff,),

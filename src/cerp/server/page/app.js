@@ -115,7 +115,10 @@ async function refresh() {
   at("taste-panel").hidden = !taste;
   showChips();
   const user = at("user").value.trim();
-  if (taste ? liked.length === 0 : user === "") {
+  const isNobody = taste && liked.length === 0;
+  const knowsPopular = isNobody && (await card).knows_popular_items;
+  if (own !== newest) return;
+  if (isNobody ? !knowsPopular : !taste && user === "") {
     showHistory(null);
     show([], taste ? "Nothing chosen yet." : "Type a user id.");
     return;
@@ -133,7 +136,8 @@ async function refresh() {
     if (own !== newest) return;
     showTime(place, took, received);
     showHistory(history);
-    show(items, `${items.length} items for ${taste ? "this taste" : `user ${user}`}, computed ${place === server ? "by the server" : "in this browser"}.`);
+    const whose = isNobody ? "popular items" : `items for ${taste ? "this taste" : `user ${user}`}`;
+    show(items, `${items.length} ${whose}, computed ${place === server ? "by the server" : "in this browser"}.`);
   } catch (error) {
     if (own === newest) showError(error);
   }

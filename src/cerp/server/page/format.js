@@ -14,8 +14,9 @@ const LARGEST_WIDTH = 2 ** 16 - 1;
 /**
  * @param {ArrayBuffer} file
  * @returns {Promise<object>} head (null: no vectors), layers, users and items (ids as text), titles, positions
- *   by code, tables or propagated vectors, seen (offsets, items), filter (exponents, beta, epsilon), weights,
- *   neighbours (offsets, targets, values, levels)
+ *   by code, tables or propagated vectors, seen (offsets, items), cold (users, items, degrees: what training
+ *   never saw, and how many took each item), filter (exponents, beta, epsilon), weights, neighbours (offsets,
+ *   targets, values, levels)
  */
 export async function decodeFile(file) {
   try {
@@ -42,6 +43,7 @@ async function decode(file) {
     titles: optionalObject(metadata.titles, "its titles"),
     filter: optionalObject(metadata.filter, "its filter"),
     neighbours: optionalObject(metadata.neighbours, "its neighbours"),
+    cold: optionalObject(metadata.cold, "its cold start"),
   };
   const model = {
     ...scoring(metadata, about),
@@ -53,6 +55,7 @@ async function decode(file) {
     weights: weights(tensors),
     seen: about.seen && (await seen(tensors, about.seen, users, items, positions)),
     neighbours: about.neighbours && (await decodeNeighbours(tensors, about.neighbours, items, seen)),
+    cold: about.cold && (await coldStart(tensors, about.cold, users, items)),
     users: await ids(tensors, "users.ids", object(about.ids.users, "ids of users"), users),
     items: await ids(tensors, "items.ids", object(about.ids.items, "ids of items"), items),
     titles: about.titles && (await strings(tensors, "titles", about.titles.bytes, items)),
@@ -69,6 +72,9 @@ async function decode(file) {
   check(!model.filter || model.seen, "it lacks the graph that its filter works on");
   if (model.head === "tower") checkTower(model.weights, widthOf(model));
   else check(model.weights.length === 0, "it has a tower that nothing needs");
+  check(!model.cold || !model.seen, "it says twice what training never saw");
+  if (model.seen) model.cold = coldStartOf(model.seen, items);
+  if (model.neighbours) model.cold = coldStartOfLevels(model.neighbours.levels);
   return model;
 }
 
@@ -264,6 +270,48 @@ async function seen(tensors, { edges }, users, items, positions, name = "seen") 
     known.subarray(start, start + length).sort();
   });
   return { offsets, items: known };
+}
+
+/** Codes of users and items that training never saw, and how many took each item where that is known. */
+async function coldStart(tensors, { users: numCold, items: numUnseen, degrees: hasDegrees }, numUsers, numItems) {
+  check(typeof hasDegrees === "boolean", "it does not say whether it counts the takers of items");
+  const users = await ascendingCodes(tensors, "cold.users", count(numCold, "cold.users"), numUsers);
+  const unseen = count(numUnseen, "cold.items");
+  if (!hasDegrees) {
+    check(users.length === 0, "it does not say which items are popular");
+    return { users, items: await ascendingCodes(tensors, "cold.items", unseen, numItems), degrees: null };
+  }
+  const degrees = Float32Array.from(await numberList(tensors, "cold.degrees", numItems));
+  check(degrees.every((degree) => degree <= numUsers), "it counts more takers of an item than there are users");
+  const items = codesWhere(degrees, (degree) => degree === 0);
+  check(items.length === unseen, "its items without takers do not add up");
+  return { users, items, degrees };
+}
+
+function coldStartOf({ offsets, items }, numItems) {
+  const degrees = new Float32Array(numItems);
+  for (const item of items) degrees[item] += 1;
+  const users = codesWhere(offsets.subarray(1), (end, user) => end === offsets[user]);
+  return { users, items: codesWhere(degrees, (degree) => degree === 0), degrees };
+}
+
+/** The same of levels of popularity, which rank as degrees do: nobody took an item of level 0. */
+function coldStartOfLevels(levels) {
+  const items = codesWhere(levels, (level) => level === 0);
+  return { users: new Int32Array(0), items, degrees: Float32Array.from(levels) };
+}
+
+function codesWhere(values, isWanted) {
+  return Int32Array.from(values, (_, code) => code).filter((code) => isWanted(values[code], code));
+}
+
+async function ascendingCodes(tensors, name, length, most) {
+  check(length <= most, `${name} are more than there are`);
+  if (length === 0) return new Int32Array(0);
+  let code = -1;
+  const codes = Float64Array.from(await numberList(tensors, name, length), (gap) => (code += gap + 1));
+  check(code < most, `${name} lead beyond the last`);
+  return Int32Array.from(codes);
 }
 
 /** Ids as text, in native order. */

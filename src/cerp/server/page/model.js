@@ -19,6 +19,9 @@ export class Model {
   #foldIn = null; // Made when it is first needed.
   #userCode;
   #itemCode;
+  #popular = null; // The scores of items for someone of whom nothing is known, where the file says them.
+  #isCold = new Set(); // Users without training rows: they get the popular items.
+  #unseen = new Set(); // Items that training never saw: no list holds them unless asked for.
 
   /** @param {ArrayBuffer} bytes the content of a .cerp file */
   static async decode(bytes) {
@@ -29,6 +32,10 @@ export class Model {
     this.#file = file;
     this.#userCode = new Map(file.users.map((id, code) => [id, code]));
     this.#itemCode = new Map(file.items.map((id, code) => [id, code]));
+    if (file.cold) {
+      [this.#isCold, this.#unseen] = [new Set(file.cold.users), new Set(file.cold.items)];
+      this.#popular = file.cold.degrees?.map((degree) => -1 / (1 + degree)) ?? null;
+    }
     if (file.filter) this.#filter = new GraphFilter(file.filter, file);
     if (file.neighbours) this.#filter = new Neighbours(file.neighbours);
     if (file.head === null) return; // No vectors.
@@ -45,26 +52,29 @@ export class Model {
   }
 
   /** The k best items for a user: [{id, title, score}], best first. */
-  recommend(user, { k = 10, excludeSeen = true, exclude = [], candidates = null } = {}) {
+  recommend(user, { k = 10, excludeSeen = true, exclude = [], candidates = null, unseenItems = false } = {}) {
     const code = this.#user(user);
     const seen = excludeSeen ? this.#seen(code) : [];
-    return this.#best(this.#scoresOf(code), k, seen, exclude, candidates);
+    return this.#best(this.#scoresOf(code), k, this.#hidden(seen, unseenItems), exclude, candidates);
   }
 
-  /** The same for someone who is not in the model but likes some of its items. */
-  recommendFor(liked, { k = 10, excludeSeen = true, exclude = [], candidates = null } = {}) {
-    if (this.#perceptron) throw new Error("A tower cannot recommend from liked items alone; use a known user.");
-    if (liked.length === 0) throw new Error("Name at least one liked item.");
+  /**
+   * The same for someone who is not in the model but likes some of its items. Those that training never saw tell
+   * nothing of a taste; without any other, it is the popular items.
+   */
+  recommendFor(liked, { k = 10, excludeSeen = true, exclude = [], candidates = null, unseenItems = false } = {}) {
+    const isTower = this.#perceptron !== null;
+    if (isTower && liked.length) throw new Error("A tower cannot recommend from liked items alone; use a known user.");
     const codes = Int32Array.from(new Set(liked.map((item) => this.#item(item)))).sort();
-    if (this.#itemVectors) this.#foldIn ??= new FoldIn(this.#userVectors, this.#itemVectors, this.#columns);
-    const scores = this.#scores(this.#foldIn?.vector(codes), codes);
-    return this.#best(scores, k, excludeSeen ? codes : [], exclude, candidates);
+    const hidden = this.#hidden(excludeSeen ? codes : [], unseenItems);
+    return this.#best(this.#scoresFor(codes.filter((code) => !this.#unseen.has(code))), k, hidden, exclude, candidates);
   }
 
   /** The k items whose vectors have the largest cosine with that of an item; by a filter alone, its neighbours. */
   similarItems(item, k = 10) {
     const code = this.#item(item);
-    if (!this.#itemVectors) return this.#best(this.#filter.scores([code]), k, [code], [], null);
+    const hidden = this.#hidden([code], false);
+    if (!this.#itemVectors) return this.#best(this.#filter.scores([code]), k, hidden, [], null);
     const own = this.#vector(this.#itemVectors, code);
     const ownLength = Math.sqrt(dot(own, own, 0));
     const cosines = new Float32Array(this.#file.numItems).map((_, other) => {
@@ -72,7 +82,7 @@ export class Model {
       const lengths = ownLength * Math.sqrt(dot(vector, vector, 0));
       return lengths ? dot(own, vector, 0) / lengths : 0;
     });
-    return this.#best(cosines, k, [code], [], null);
+    return this.#best(cosines, k, hidden, [], null);
   }
 
   /** Scores of given items for a user. */
@@ -131,7 +141,23 @@ export class Model {
     return vectors.subarray(code * this.#columns, (code + 1) * this.#columns);
   }
 
+  #hidden(codes, unseenItems) {
+    return unseenItems ? codes : [...codes, ...this.#unseen];
+  }
+
+  #popularScores() {
+    if (!this.#popular) throw new Error("Name at least one liked item: the file does not say which items are popular.");
+    return this.#popular;
+  }
+
+  #scoresFor(liked) {
+    if (liked.length === 0) return this.#popularScores();
+    if (this.#itemVectors) this.#foldIn ??= new FoldIn(this.#userVectors, this.#itemVectors, this.#columns);
+    return this.#scores(this.#foldIn?.vector(liked), liked);
+  }
+
   #scoresOf(user) {
+    if (this.#isCold.has(user)) return this.#popularScores();
     const vector = this.#itemVectors && this.#vector(this.#userVectors, user);
     return this.#scores(vector, this.#filter && this.#seen(user));
   }

@@ -1,0 +1,1 @@
+"""Implicit ALS: vectors by least squares in turns, through the package `implicit`."""

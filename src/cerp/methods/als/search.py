@@ -1,0 +1,119 @@
+"""Rank, λ, α and iterations of ALS by validation: one coordinate after the other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cerp.data.ids import Float32Array, Int32Array
+from cerp.data.splits import Splits
+from cerp.evaluation.cold_start import with_popularity
+from cerp.evaluation.evaluate import evaluate, sample_users
+from cerp.evaluation.metrics import cutoff_of
+from cerp.methods.als.solver import AlsSettings, als_vectors
+from cerp.progress import Bar
+
+RANKS = (2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+LADDERS: Mapping[str, Sequence[float]] = {
+    "alpha": (1, 2, 4, 8, 16, 32),
+    "regularization": (0.1, 1, 3, 10, 30, 100, 300),
+    "iterations": (5, 10, 15, 30),
+}
+"""What each setting is chosen from; a rank also from `RANKS`, as far as there is room."""
+START = AlsSettings(rank=16, regularization=10, alpha=2, iterations=15)
+ROUNDS = 3
+"""Passes over all settings at most; the search ends with one that changes nothing."""
+SAMPLE = 4000
+"""Validation users that judge a trial."""
+
+
+class DotProducts:
+    """Scores ``⟨x_u, y_i⟩`` of vectors, users first."""
+
+    def __init__(self, vectors: Float32Array, num_users: int) -> None:
+        self.users, self.items = vectors[:num_users], vectors[num_users:]
+
+    def score_all(self, users: Int32Array) -> Float32Array:
+        """Of all items, (len(users), num_items)."""
+        scores: Float32Array = self.users[users] @ self.items.T
+        return scores
+
+
+@dataclass(frozen=True)
+class FoundSettings:
+    """The best settings for a largest rank."""
+
+    settings: AlsSettings
+    score: float
+    """The metric on validation."""
+    trials: int
+    """How many were judged for it."""
+
+
+@dataclass(eq=False)
+class AlsSearch:
+    """Trials on one split; what was judged once is not judged again for another rank."""
+
+    splits: Splits
+    metric: str
+    seed: int
+    bar: Bar
+    judged: dict[AlsSettings, float] = field(default_factory=dict)
+
+    def best(self, most: int) -> FoundSettings:
+        """The settings that validation likes best, of a rank up to ``most``.
+
+        Each setting in turn goes up or down its ladder as long as the metric rises; of equal
+        figures the earlier one stays.
+        """
+        before = len(self.judged)
+        ranks = _ranks(most)
+        ladders: dict[str, Sequence[float]] = {**LADDERS, "rank": ranks}
+        found = replace(START, rank=max(rank for rank in ranks if rank <= START.rank))
+        for _ in range(ROUNDS):
+            start = found
+            for name in ("rank", "alpha", "regularization", "iterations"):
+                found = self._climbed(found, name, ladders[name])
+            if found == start:
+                break
+        return FoundSettings(found, self.judged[found], len(self.judged) - before)
+
+    def _climbed(self, found: AlsSettings, name: str, ladder: Sequence[Any]) -> AlsSettings:
+        for step in (1, -1):
+            at = ladder.index(getattr(found, name)) + step
+            moved = False
+            while 0 <= at < len(ladder):
+                other = replace(found, **{name: ladder[at]})
+                if self.judge(other) <= self.judge(found):
+                    break
+                found, moved, at = other, True, at + step
+            if moved:
+                break
+        return found
+
+    def judge(self, settings: AlsSettings) -> float:
+        """The metric on validation, of a fixed sample of users."""
+        if settings not in self.judged:
+            started = time.monotonic()
+            splits = self.splits
+            vectors = als_vectors(splits.train, settings, self.seed)
+            metrics = evaluate(
+                with_popularity(DotProducts(vectors, splits.num_users), splits.train),
+                splits,
+                on="valid",
+                ks=(cutoff_of(self.metric),),
+                users=sample_users(splits, "valid", SAMPLE, self.seed),
+            )
+            self.judged[settings] = metrics.mean[self.metric]
+            best = max(self.judged.values())
+            self.bar.advance(
+                1, f"{self.metric} {best:.4f}, {time.monotonic() - started:.1f} s a trial"
+            )
+        return self.judged[settings]
+
+
+def _ranks(most: int) -> list[int]:
+    """Those of the ladder below ``most``, and ``most`` itself."""
+    return [*(rank for rank in RANKS if rank < most), most]
