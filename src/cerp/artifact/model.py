@@ -89,6 +89,16 @@ class Seen:
 
 
 @dataclass(frozen=True, eq=False)
+class Tastes:
+    """What is left of users where there are none: from it someone new is folded in."""
+
+    mean: FloatArray
+    """Of users' vectors, (dim,)."""
+    variance: FloatArray
+    """Of each number of users' vectors, (dim,)."""
+
+
+@dataclass(frozen=True, eq=False)
 class ShippedModel:
     """Everything that serving needs, and what is known of where it came from."""
 
@@ -116,6 +126,8 @@ class ShippedModel:
     """What the graph filter adds to a score; None: nothing."""
     neighbours: Neighbours | None = None
     """Weights between items, which rank alone."""
+    tastes: Tastes | None = None
+    """Of users who are not in the file, beside vectors of items."""
     precision: ValuePrecision | None = None
     """Of the embedding's values in the file that the model was read from."""
     titles: list[str] | None = None

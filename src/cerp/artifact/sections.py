@@ -11,14 +11,18 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from cerp.artifact.deflate import deflate
 from cerp.artifact.edges import decode_seen, encode_seen
 from cerp.artifact.fields import Fields
-from cerp.artifact.model import Seen, ShippedModel
+from cerp.artifact.model import Seen, ShippedModel, Tastes
 from cerp.artifact.names import decode_strings, encode_strings
 from cerp.artifact.neighbours import decode_neighbours, encode_neighbours
+from cerp.artifact.quantize import finite
 from cerp.artifact.tensors import TensorReader, Tensors
 from cerp.data.ids import Int32Array
+from cerp.errors import MalformedFileError
 from cerp.graph.arithmetic import LARGEST_EXPONENT, UNIT
 from cerp.graph.filter import Exponents
 from cerp.graph.neighbours import Neighbours
@@ -54,7 +58,7 @@ SECTIONS = (
     # Also where ids are stored: those are in native order, so that no id map carries it
     # (docs/format.md says why).
     Section("order", ("order",), is_embedding=True),
-    Section("backbone", ("backbone.*",)),
+    Section("backbone", ("backbone.*", "tastes.*")),
     Section("popularity", ("neighbours.popularity",)),
     # The same interactions: a graph where scores come from it, else what users know.
     Section("graph", ("seen.*",)),
@@ -140,6 +144,23 @@ def _decode_neighbours(fields: Fields, tensors: TensorReader, around: Surroundin
     return decode_neighbours(fields, tensors.under("neighbours"), around.num_items)
 
 
+def _encode_tastes(model: ShippedModel) -> tuple[dict[str, Any], Tensors]:
+    assert model.tastes is not None
+    found = {"mean": model.tastes.mean, "variance": model.tastes.variance}
+    return {"columns": len(model.tastes.mean)}, prefixed("tastes", found)
+
+
+def _decode_tastes(fields: Fields, tensors: TensorReader, around: Surroundings) -> Tastes:
+    columns, own = fields.whole("columns", smallest=1), tensors.under("tastes")
+    mean, variance = (
+        finite(own.array(name, np.float32, columns), own.name(name))
+        for name in ("mean", "variance")
+    )
+    if (variance < 0).any():
+        raise MalformedFileError(f"the tensor {own.name('variance')} holds a negative variance")
+    return Tastes(mean, variance)
+
+
 EXPONENT_NAMES = ("q", "p", "r")
 """Of the filter, in the order of `Exponents`; stored as multiples of 1/32."""
 
@@ -147,6 +168,7 @@ OPTIONAL_PARTS = (
     OptionalPart("seen", _encode_seen, _decode_seen),
     OptionalPart("filter", _encode_filter, _decode_filter),
     OptionalPart("neighbours", _encode_neighbours, _decode_neighbours),
+    OptionalPart("tastes", _encode_tastes, _decode_tastes),
     OptionalPart("titles", _encode_titles, _decode_titles),
 )
 """In the order in which they are read."""

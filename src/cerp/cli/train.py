@@ -56,6 +56,14 @@ def train(
     seen: Annotated[
         bool, typer.Option("--seen/--no-seen", help="Whether the file says what users have seen.")
     ] = True,
+    item_only: Annotated[
+        bool,
+        typer.Option(
+            "--item-only",
+            help="A file without users: whoever asks brings the items that they like. Of mf; "
+            "neighbours are always so.",
+        ),
+    ] = False,
     backbone: Annotated[
         str | None,
         typer.Option(help=f"{', '.join(BACKBONES)}.  [default: lightgcn]"),
@@ -178,6 +186,7 @@ def train(
             "max_file_size": max_file_size,
             "values": values,
             "seen": seen,
+            "item_only": item_only,
             "seed": seed,
             "teacher": teacher,
             "assignment": assignment,

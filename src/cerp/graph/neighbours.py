@@ -188,4 +188,4 @@ def largest_integer(bits: Bits) -> int:
     """M of a width: integers go from −m to m."""
     if bits not in BITS:
         raise ConfigError(f"neighbours are rounded to 3, 4, 5, 6 or 8 bits, not {bits}")
-    return 2 ** (bits - 1) - 1
+    return (1 << (bits - 1)) - 1

@@ -35,6 +35,7 @@ async function decode(file) {
     weights: weights(tensors),
     seen: metadata.seen && (await seen(tensors, metadata.seen, users, items, positions)),
     neighbours: metadata.neighbours ? await decodeNeighbours(tensors, metadata.neighbours, items, seen) : null,
+    tastes: metadata.tastes ? tastesOf(tensors, metadata.tastes) : null,
     users: await ids(tensors, "users.ids", metadata.ids.users, users),
     items: await ids(tensors, "items.ids", metadata.ids.items, items),
     titles: metadata.titles && (await strings(tensors, "titles", metadata.titles.bytes, items)),
@@ -44,8 +45,9 @@ async function decode(file) {
   check(tensors.size === 0, `it has a part that is not known: ${[...tensors.keys()][0]}`);
   check(!model.layers || model.propagated || model.seen, "it lacks the graph that its vectors come from");
   check((model.head === null) === !metadata.embedding, "its vectors do not fit its way to score");
-  const alone = !metadata.embedding && !model.filter && !model.seen && !positions && users === 0;
-  check(model.neighbours ? alone : users > 0, "its users do not fit its way to score");
+  const alone = !model.filter && !model.seen && !positions && users === 0;
+  check(model.neighbours || model.tastes ? alone : users > 0, "its users do not fit its way to score");
+  check(!model.tastes || (model.head === "dot" && !model.layers), "its tastes do not fit its way to score");
   check(items > 0, "it has no items");
   check(!model.filter || model.seen, "it lacks the graph that its filter works on");
   return model;
@@ -73,6 +75,14 @@ function filterTerm({ embedding: vectors, filter }) {
   const isNumber = (value, least, most) => typeof value === "number" && value >= least && value <= most;
   check(beta === null || (isNumber(beta, 0, 1e6) && isNumber(epsilon, 1e-12, 1)), "its filter counts for nonsense");
   return filter;
+}
+
+/** Mean and variances of users who are not in the file, from which someone new is folded in. */
+function tastesOf(tensors, { columns }) {
+  const [mean, variance] = ["mean", "variance"].map((name) => floats(tensors.take(`tastes.${name}`)));
+  check(mean.length === count(columns, "tastes") && variance.length === columns, "its tastes are not complete");
+  check(variance.every((value) => value >= 0), "its tastes are not what they should be");
+  return { mean, variance };
 }
 
 /** Tables with what puts them together, or vectors that are propagated already. */

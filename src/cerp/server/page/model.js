@@ -56,7 +56,7 @@ export class Model {
     if (this.#perceptron) throw new Error("A tower cannot recommend from liked items alone; use a known user.");
     if (liked.length === 0) throw new Error("Name at least one liked item.");
     const codes = Int32Array.from(new Set(liked.map((item) => this.#item(item)))).sort();
-    if (this.#itemVectors) this.#foldIn ??= new FoldIn(this.#userVectors, this.#itemVectors, this.#columns);
+    if (this.#itemVectors) this.#foldIn ??= this.#makeFoldIn();
     const scores = this.#scores(this.#foldIn?.vector(codes), codes);
     return this.#best(scores, k, excludeSeen ? codes : [], exclude, candidates);
   }
@@ -102,6 +102,12 @@ export class Model {
       else if (names[1]?.includes(wanted)) found[2].push(code);
     });
     return found.flat().slice(0, limit).map((code) => ({ id: this.#file[kind][code], title: titles?.[code] ?? null }));
+  }
+
+  #makeFoldIn() {
+    const { tastes } = this.#file;
+    if (tastes) return FoldIn.ofTastes(tastes, this.#itemVectors, this.#columns);
+    return FoldIn.ofUsers(this.#userVectors, this.#itemVectors, this.#columns);
   }
 
   #user(id) {
