@@ -189,6 +189,8 @@ class Config:
     None: what validates best under a limit on bytes, fp32 otherwise."""
     store_seen: bool = True
     """Whether model files say what users have seen; LightGCN's always do, by its graph."""
+    item_only: bool = False
+    """Model files without users: items alone, and whoever asks brings the items that they like."""
     dim: int = limited(128, above=0)
     buckets: int | None = limited(None, above=0)
     """Rows of each codebook; None: by the rule of `cerp.assignment.bucket_rule.bucket_count`."""

@@ -29,6 +29,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "max_file_size": ("max_file_size",),
     "values": ("value_precision",),
     "seen": ("store_seen",),
+    "item_only": ("item_only",),
     "dim": ("dim",),
     "buckets": ("buckets",),
     "assignment": ("assignment",),

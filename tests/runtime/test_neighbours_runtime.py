@@ -34,9 +34,9 @@ def test_a_known_answer():
     runtime = cerp.load(NEIGHBOURS)
     assert runtime.recommend_for([10]) == [(11, 3.5), (500, 1.5)]
     # 11 speaks for nothing: by popularity, whose levels are 20, 8 and 0, which nobody took.
-    wanted = [(500, np.float32(-1 / 21)), (10, np.float32(-1 / 9))]
-    assert runtime.recommend_for([11]) == wanted
-    assert runtime.recommend_for([11], unseen_items=True) == [*wanted, (12, -1)]
+    wanted = [(500, float(np.float32(-1 / 21))), (10, float(np.float32(-1 / 9))), (12, -1.0)]
+    assert runtime.recommend_for([11]) == wanted[:2]
+    assert runtime.recommend_for([11], unseen_items=True) == wanted
     assert runtime.recommend_for([12, 10]) == runtime.recommend_for([10])
     assert runtime.similar_items(500, 1) == [(10, 127 / 512)]
 

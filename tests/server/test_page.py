@@ -26,6 +26,7 @@ from cerp.artifact.model import ComposedEmbedding, Seen, ShippedModel, Table
 from cerp.assignment.index import Index
 from cerp.data.ids import Ids
 from cerp.data.splits import Splits
+from cerp.export.item_only import items_only
 from cerp.export.to_arrays import ship_filter
 from cerp.graph.arithmetic import natural_log
 from cerp.graph.filter import Exponents
@@ -511,6 +512,35 @@ def test_the_golden_neighbours_rank_alike(blank: Page):
 def test_forged_neighbours_are_refused_by_the_page(blank: Page, change: Callable[..., object]):
     with refused("not a usable model file"):
         blank.evaluate(DECODE, as_base64(forged(change)))
+
+
+def test_someone_new_gets_the_same_from_vectors_without_users(blank: Page):
+    file = encode(items_only(coded_model()), Encoding(values="int8"))
+    runtime = Runtime(decode(file))
+    liked = runtime.items.values[[3, 17, 30]].tolist()
+    handle = blank.evaluate_handle(f"() => {DECODE}")
+    found = blank.evaluate(RANK_TASTE, [handle, as_base64(file), list(map(str, liked))])
+    wanted = as_text(runtime.recommend_for(liked, NUM_ITEMS))
+    assert [item for item, _ in found] == [item for item, _ in wanted]
+    assert [score for _, score in found] == pytest.approx([score for _, score in wanted], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda meta, tensors: meta.pop("tastes"),
+        lambda meta, tensors: meta["tastes"].update(columns=DIM - 1),
+        lambda meta, tensors: tensors["tastes.variance"].fill(-1),
+        lambda meta, tensors: tensors["tastes.mean"].fill(np.inf),
+        lambda meta, tensors: meta.update(tastes=None, users=0),
+    ],
+)
+def test_forged_tastes_are_refused_by_the_page(blank: Page, change: Callable[..., object]):
+    content = unpack(encode(items_only(coded_model()), Encoding()))
+    tensors = {name: tensor.copy() for name, tensor in content.tensors.items()}
+    change(content.metadata, tensors)
+    with refused("not a usable model file"):
+        blank.evaluate(DECODE, as_base64(pack(content.metadata, tensors)))
 
 
 @pytest.mark.parametrize("in_browser", [False, True])

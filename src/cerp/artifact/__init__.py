@@ -8,7 +8,15 @@ describes every byte.
 from cerp.artifact.codes import code_bytes
 from cerp.artifact.embedding import table_bytes
 from cerp.artifact.file import Encoding, decode, encode, read, read_whole, write
-from cerp.artifact.model import ComposedEmbedding, PropagatedTables, Seen, ShippedModel, Table
+from cerp.artifact.model import (
+    ColdStart,
+    ComposedEmbedding,
+    PropagatedTables,
+    Seen,
+    ShippedModel,
+    Table,
+    Tastes,
+)
 from cerp.artifact.permutation import permutation_size as order_bytes
 from cerp.artifact.quantize import VALUES_CODECS, ValuesCodec
 from cerp.artifact.scoring_words import backbone_name, scoring_word
@@ -20,6 +28,7 @@ from cerp.graph.term import FilterTerm, Mixing
 
 __all__ = [
     "VALUES_CODECS",
+    "ColdStart",
     "ComposedEmbedding",
     "Encoding",
     "FilterTerm",
@@ -29,6 +38,7 @@ __all__ = [
     "Seen",
     "ShippedModel",
     "Table",
+    "Tastes",
     "Usage",
     "ValuesCodec",
     "backbone_name",

@@ -26,7 +26,8 @@ MOST_LAYERS = 64
 def problem(model: ShippedModel) -> str | None:
     """The first thing that makes a model unusable, in words; None if there is none."""
     num_entities = len(model.users) + len(model.items)
-    if not len(model.items) or (model.neighbours is None and not len(model.users)):
+    knows_items_alone = model.neighbours is not None or model.tastes is not None
+    if not len(model.items) or (not knows_items_alone and not len(model.users)):
         return f"there are {len(model.users):,} users and {len(model.items):,} items"
     if model.positions is not None and not _is_permutation(model.positions, num_entities):
         return f"the positions are not those of {num_entities:,} entities"
@@ -37,6 +38,7 @@ def problem(model: ShippedModel) -> str | None:
         or _scoring_problem(model)
         or _neighbours_problem(model)
         or _cold_problem(model)
+        or _tastes_problem(model)
         or (_seen_problem(model.seen, len(model.users), len(model.items)) if model.seen else None)
     )
 
@@ -141,6 +143,21 @@ def _neighbours_problem(model: ShippedModel) -> str | None:
         return "the scales of neighbours are finite and not negative"
     if (problem := _seen_problem(Seen(found.offsets, found.targets), count, count)) is not None:
         return f"the targets of neighbours are not in order ({problem})"
+    return None
+
+
+def _tastes_problem(model: ShippedModel) -> str | None:
+    found = model.tastes
+    if found is None:
+        return None
+    if len(model.users) or model.seen is not None or model.positions is not None:
+        return "tastes are for a file without users, interactions and an order of them"
+    if model.head != "dot" or model.layers:
+        return "tastes go with vectors that are scored by a dot product as they are stored"
+    if found.mean.shape != (model.dim,) or found.variance.shape != (model.dim,):
+        return f"the tastes are not those of vectors of {model.dim} numbers"
+    if not np.isfinite([found.mean, found.variance]).all() or (found.variance < 0).any():
+        return "the tastes are finite, and their variances not negative"
     return None
 
 

@@ -118,6 +118,16 @@ def _where(chosen: npt.NDArray[np.bool_]) -> Int32Array:
 
 
 @dataclass(frozen=True, eq=False)
+class Tastes:
+    """What is left of users where there are none: from it someone new is folded in."""
+
+    mean: FloatArray
+    """Of users' vectors, (dim,)."""
+    variance: FloatArray
+    """Of each number of users' vectors, (dim,)."""
+
+
+@dataclass(frozen=True, eq=False)
 class ShippedModel:
     """Everything that serving needs, and what is known of where it came from."""
 
@@ -148,6 +158,8 @@ class ShippedModel:
     cold: ColdStart | None = None
     """Where training knows nothing; only without `seen`, which says it as well. None without
     both: everybody and everything was in training, or the file does not say."""
+    tastes: Tastes | None = None
+    """Of users who are not in the file, beside vectors of items."""
     precision: ValuePrecision | None = None
     """Of the embedding's values in the file that the model was read from."""
     titles: list[str] | None = None

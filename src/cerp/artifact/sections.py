@@ -11,15 +11,19 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from cerp.artifact.cold_start import decode_cold_start, encode_cold_start
 from cerp.artifact.deflate import deflate
 from cerp.artifact.edges import decode_seen, encode_seen
 from cerp.artifact.fields import Fields
-from cerp.artifact.model import ColdStart, Seen, ShippedModel
+from cerp.artifact.model import ColdStart, Seen, ShippedModel, Tastes
 from cerp.artifact.names import decode_strings, encode_strings
 from cerp.artifact.neighbours import decode_neighbours, encode_neighbours
+from cerp.artifact.quantize import finite
 from cerp.artifact.tensors import TensorReader, Tensors
 from cerp.data.ids import Int32Array
+from cerp.errors import MalformedFileError
 from cerp.graph.arithmetic import LARGEST_EXPONENT, UNIT
 from cerp.graph.filter import Exponents
 from cerp.graph.neighbours import Neighbours
@@ -57,7 +61,7 @@ SECTIONS = (
     # Also where ids are stored: those are in native order, so that no id map carries it
     # (docs/format.md says why).
     Section("order", ("order",), is_embedding=True),
-    Section("backbone", ("backbone.*",)),
+    Section("backbone", ("backbone.*", "tastes.*")),
     Section("popularity", ("neighbours.popularity",)),
     # The same interactions: a graph where scores come from it, else what users know.
     Section("graph", ("seen.*",)),
@@ -153,6 +157,23 @@ def _decode_neighbours(fields: Fields, tensors: TensorReader, around: Surroundin
     return decode_neighbours(fields, tensors.under("neighbours"), around.num_items)
 
 
+def _encode_tastes(model: ShippedModel) -> tuple[dict[str, Any], Tensors]:
+    assert model.tastes is not None
+    found = {"mean": model.tastes.mean, "variance": model.tastes.variance}
+    return {"columns": len(model.tastes.mean)}, prefixed("tastes", found)
+
+
+def _decode_tastes(fields: Fields, tensors: TensorReader, around: Surroundings) -> Tastes:
+    columns, own = fields.whole("columns", smallest=1), tensors.under("tastes")
+    mean, variance = (
+        finite(own.array(name, np.float32, columns), own.name(name))
+        for name in ("mean", "variance")
+    )
+    if (variance < 0).any():
+        raise MalformedFileError(f"the tensor {own.name('variance')} holds a negative variance")
+    return Tastes(mean, variance)
+
+
 EXPONENT_NAMES = ("q", "p", "r")
 """Of the filter, in the order of `Exponents`; stored as multiples of 1/32."""
 
@@ -161,6 +182,7 @@ OPTIONAL_PARTS = (
     OptionalPart("cold", _encode_cold, _decode_cold),
     OptionalPart("filter", _encode_filter, _decode_filter),
     OptionalPart("neighbours", _encode_neighbours, _decode_neighbours),
+    OptionalPart("tastes", _encode_tastes, _decode_tastes),
     OptionalPart("titles", _encode_titles, _decode_titles),
 )
 """In the order in which they are read."""

@@ -90,6 +90,14 @@ def train(
     seen: Annotated[
         bool, typer.Option("--seen/--no-seen", help="Whether the file says what users have seen.")
     ] = True,
+    item_only: Annotated[
+        bool,
+        typer.Option(
+            "--item-only",
+            help="A file without users: whoever asks brings the items that they like. Of mf; "
+            "neighbours are always so.",
+        ),
+    ] = False,
     backbone: Annotated[
         str | None,
         typer.Option(help=f"{', '.join(BACKBONES)}.  [default: lightgcn]"),
@@ -213,6 +221,7 @@ def train(
         "gamma": gamma,
         "mix": mix,
         "refit": refit,
+        "item_only": item_only or None,
     }
     for_all: dict[str, Any] = {
         "seed": seed,

@@ -35,6 +35,7 @@ OPTIONS = {
 SWITCHES = {
     ("exclude_seen", False): "--include-seen",
     ("header", True): "--header",
+    ("item_only", True): "--item-only",
     ("mix", True): "--mix",
     ("header", False): "--no-header",
     ("ids", "string"): "--string-ids",

@@ -49,12 +49,17 @@ def within(model: ShippedModel, encoding: Encoding, limit: SizeLimit) -> bytes:
     Where it would take more, the smallest of the stored values are left out:
     a limit is never exceeded.
     """
-    data = encode(model, encoding)
-    while (excess := limit.excess(data)) > 0:
+    return encode(fitted_into(model, encoding, limit), encoding)
+
+
+def fitted_into(model: ShippedModel, encoding: Encoding, limit: SizeLimit) -> ShippedModel:
+    """The model with as many of its values as a file of so many bytes has room for."""
+    if limit == SizeLimit():
+        return model
+    while (excess := limit.excess(encode(model, encoding))) > 0:
         bits = BITS[encoding.values] if model.neighbours is None else WEIGHT_BITS
         model = _without_smallest(model, -(-8 * excess // bits))
-        data = encode(model, encoding)
-    return data
+    return model
 
 
 def _without_smallest(model: ShippedModel, count: int) -> ShippedModel:

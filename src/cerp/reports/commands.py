@@ -30,7 +30,15 @@ OPTION_OF_SETTING = {
     "seed": "--seed",
 }
 """The options of `cerp train` for settings that a preset leaves to the caller."""
-NOT_IN_PRESETS = {"method", "backbone", "budgets", "max_file_size", "store_seen", "mix"}
+NOT_IN_PRESETS = {
+    "method",
+    "backbone",
+    "budgets",
+    "max_file_size",
+    "store_seen",
+    "mix",
+    "item_only",
+}
 """Settings that the caller gives whatever the preset."""
 WITHOUT_BUDGET = ("full", "filter")
 """Methods that no budget limits."""
@@ -142,6 +150,8 @@ def _words(config: Config, data: str, output: str, options: dict[str, Any]) -> l
         words.append("--no-seen")
     if config.mix:
         words.append("--mix")
+    if config.item_only:
+        words.append("--item-only")
     words += [word for flag, value in options.items() for word in (flag, str(value))]
     return [*words, "-o", output]
 

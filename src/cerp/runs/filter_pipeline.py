@@ -38,7 +38,7 @@ def filter_candidate(splits: Splits, config: Config) -> Candidate:
     candidate = Candidate(0, Encoding(), SizeLimit(file=limit))
     if limit is not None:
         term = FilterTerm(Exponents(0, 0, 0))
-        graph = ship_filter(term, splits, longest_facts(splits, config))
+        graph = ship_filter(term, splits, longest_facts(config, splits, NONE, 0, has_vectors=False))
         if (size := len(encode(graph, candidate.encoding)) + HEADER_SLACK) > limit:
             raise BudgetError(
                 f"a file of {limit:,} bytes is too small for the filter here: its graph and ids "

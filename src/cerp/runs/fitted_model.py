@@ -18,7 +18,8 @@ from cerp.errors import ConfigError
 from cerp.evaluation.cold_start import with_popularity
 from cerp.evaluation.evaluate import Scorer
 from cerp.evaluation.metrics import Metrics
-from cerp.export.size_limit import SizeLimit, within
+from cerp.export.item_only import items_only
+from cerp.export.size_limit import SizeLimit, fitted_into, within
 from cerp.export.to_arrays import (
     Graph,
     composed,
@@ -35,6 +36,7 @@ from cerp.graph.term import FilterTerm
 from cerp.models.recommender import Recommender
 from cerp.runs.facts import ModelFacts
 from cerp.runtime import Recommendation, Runtime
+from cerp.sizing.file_overhead import longest_facts
 
 if TYPE_CHECKING:
     from cerp.evaluation.ranking import Scores
@@ -125,6 +127,9 @@ class FittedModel:
         if self.neighbours is not None:
             found = None if file is None else file.neighbours
             return NeighbourScorer(found or self.neighbours, self.splits.train)
+        if self.config.item_only:
+            # As it is used: everybody is folded in.
+            return Runtime(file or decode(self.file())).with_histories(self.splits.train)
         vectors = None
         if self.recommender is not None:
             vectors = (
@@ -156,7 +161,15 @@ class FittedModel:
             titled = encode(self._shipped(graph, self.splits.titles), encoding)
             if limit.excess(titled) <= 0:
                 return titled
-        return within(self._shipped(graph, titles), encoding, limit)
+        shipped = self._shipped(graph, titles)
+        if self.config.item_only and self.recommender is not None:
+            # What fits is what was judged, however many digits the figures turned out to have.
+            longest = longest_facts(
+                self.config, self.splits, self.budget, self.limit, self.facts.assignment
+            )
+            fitted = fitted_into(replace(shipped, facts=longest), encoding, limit)
+            shipped = replace(fitted, facts=shipped.facts)
+        return within(shipped, encoding, limit)
 
     def _shipped(self, graph: Graph, titles: Mapping[Id, str] | None) -> ShippedModel:
         facts = file_facts(
@@ -186,6 +199,8 @@ class FittedModel:
             facts=facts,
             titles=titles,
         )
+        if self.config.item_only:
+            return items_only(shipped)
         return replace(shipped, filter=self.filter)
 
     def save(self, path: str | Path, encoding: Encoding | None = None, **options: Any) -> int:

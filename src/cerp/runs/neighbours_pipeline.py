@@ -17,7 +17,7 @@ from cerp.config import Config
 from cerp.data.splits import Splits
 from cerp.errors import BudgetError
 from cerp.export.size_limit import SizeLimit
-from cerp.export.to_arrays import file_facts, ship_neighbours
+from cerp.export.to_arrays import ship_neighbours
 from cerp.graph.neighbours import Neighbours, NeighbourScorer, popularity_levels
 from cerp.methods.neighbours import Neighbours as NeighboursMethod
 from cerp.methods.neighbours import weights_of
@@ -25,7 +25,7 @@ from cerp.runs.figures import facts_without_vectors, with_file
 from cerp.runs.fitted_model import FittedModel
 from cerp.runs.pipeline import Pipeline
 from cerp.runs.products import Searched
-from cerp.sizing.file_overhead import LONGEST_NUMBER
+from cerp.sizing.file_overhead import longest_facts
 from cerp.sizing.precision_plan import Candidate, value_limit
 
 LEAST_BITS = 4
@@ -62,15 +62,8 @@ class Room:
 
     def file(self, neighbours: Neighbours) -> bytes:
         """The file, with the longest figures that it can have."""
-        figures = dict.fromkeys(("ndcg@10", "recall@10"), LONGEST_NUMBER)
-        facts = file_facts(
-            self.config,
-            self.splits,
-            self.budget,
-            self.candidate.limit,
-            dict.fromkeys(("valid", "test"), figures),
-            has_vectors=False,
-        )
+        limit = self.candidate.limit
+        facts = longest_facts(self.config, self.splits, self.budget, limit, has_vectors=False)
         return encode(ship_neighbours(neighbours, self.splits, facts), self.candidate.encoding)
 
     def fullness(self, neighbours: Neighbours) -> float:

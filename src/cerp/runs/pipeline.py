@@ -16,7 +16,7 @@ import torch
 
 from cerp import methods
 from cerp._version import __version__
-from cerp.artifact import decode, embedding_bytes, section_bytes
+from cerp.artifact import ShippedModel, decode, embedding_bytes, section_bytes, usage
 from cerp.config import Config, RunOptions
 from cerp.data.ids import Float32Array
 from cerp.data.splits import Part, Splits
@@ -25,6 +25,7 @@ from cerp.evaluation.cold_start import with_popularity
 from cerp.evaluation.evaluate import Scorer, cutoffs_with, evaluate, users_to_judge
 from cerp.evaluation.id_leak import id_leak
 from cerp.evaluation.metrics import Metrics
+from cerp.export.item_only import items_only
 from cerp.export.size_limit import SizeLimit, within
 from cerp.export.to_arrays import as_shipped, ship
 from cerp.graph.scorers import scorer_with
@@ -39,6 +40,8 @@ from cerp.runs.fitted_model import FittedModel
 from cerp.runs.folder import RunFolder
 from cerp.runs.mixing import mixture_facts, term_of_mixture
 from cerp.runs.products import Coded, Judged, Plan, Searched, Shipped, Trained
+from cerp.runtime import Runtime
+from cerp.sizing.file_overhead import longest_facts
 from cerp.sizing.precision_plan import Candidate
 from cerp.training.checkpoint import read_checkpoint, write_checkpoint
 from cerp.training.distributed import rank
@@ -180,7 +183,7 @@ class Pipeline:
         term = term_of_mixture(trained.mixture)
 
         def scorer() -> Scorer:
-            vectors = recommender.scorer()
+            vectors = self._scorer(recommender, context.splits, budget, trained.candidate)
             return vectors if term is None else scorer_with(term, context.splits.train, vectors)
 
         judged = self._judged(budget, scorer, valid if term is None else None)
@@ -233,7 +236,7 @@ class Pipeline:
             best.result.best_epoch,
             best.result.best_score,
             round(time.monotonic() - started, 2),
-            counts_of(recommender),
+            self._counts(recommender, budget, best.candidate),
             mixture,
         )
         if self.folder:
@@ -255,7 +258,8 @@ class Pipeline:
                 trainings[limit] = self._train(self.context, stage, limit, searched)
             recommender, result = trainings[limit]
             filed = self._as_filed(recommender, self.splits, candidate)
-            valid = self._metrics(filed.scorer(), self.splits, "valid")
+            scorer = self._scorer(filed, self.splits, budget, candidate)
+            valid = self._metrics(scorer, self.splits, "valid")
             tried.append(_Tried(candidate, filed, result, valid))
         return tried
 
@@ -370,10 +374,41 @@ class Pipeline:
         """The recommender with the values of its file, where the file rounds them."""
         if candidate.size == SizeLimit() and candidate.encoding.values == "fp32":
             return recommender
+        if self.config.item_only:  # its file cannot give back what users have
+            return recommender
         shipped = replace(ship(recommender, splits, self.config.backbone), filter=term)
         return as_shipped(recommender, decode(within(shipped, candidate.encoding, candidate.size)))
 
+    def _item_file(
+        self, recommender: Recommender, splits: Splits, budget: str, candidate: Candidate
+    ) -> ShippedModel:
+        """What a file without users has of a recommender, as `FittedModel.file` will write it."""
+        assignment = counts_of(recommender).get("assignment")
+        facts = longest_facts(self.config, splits, budget, candidate.limit, assignment)
+        shipped = items_only(ship(recommender, splits, self.config.backbone, facts=facts))
+        return decode(within(shipped, candidate.encoding, candidate.size))
+
+    def _counts(
+        self, recommender: Recommender, budget: str, candidate: Candidate
+    ) -> dict[str, Any]:
+        """What is stored: of a file without users, that of items."""
+        counts = counts_of(recommender)
+        if not self.config.item_only:
+            return counts
+        file = self._item_file(recommender, self.final_context.splits, budget, candidate)
+        stored = usage(file).stored_values
+        return {**counts, "nnz": stored, "paper_count": stored, "stored_count": stored}
+
     # Judge
+
+    def _scorer(
+        self, recommender: Recommender, splits: Splits, budget: str, candidate: Candidate
+    ) -> Scorer:
+        """Scores as the model will be used: without users, everyone is folded in."""
+        if not self.config.item_only:
+            return recommender.scorer()
+        file = self._item_file(recommender, splits, budget, candidate)
+        return Runtime(file).with_histories(splits.train)
 
     def _metrics(self, scorer: Scorer, splits: Splits, part: Part) -> Metrics:
         ks = cutoffs_with(self.config.selection_metric)

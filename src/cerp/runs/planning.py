@@ -13,8 +13,8 @@ from cerp.data.splits import Splits
 from cerp.errors import ConfigError, DataError
 from cerp.evaluation.metrics import cutoff_of
 from cerp.methods import METHODS
-from cerp.methods.base import Context
-from cerp.models import backbones
+from cerp.methods.base import Context, Method
+from cerp.models import BACKBONES, backbones
 from cerp.runs.filter_pipeline import FilterPipeline, filter_candidate
 from cerp.runs.neighbours_pipeline import NeighboursPipeline, neighbours_candidate
 from cerp.runs.pipeline import Pipeline
@@ -46,6 +46,7 @@ def make_plan(splits: Splits, config: Config, options: RunOptions) -> Plan:
     if config.mix and not (method.has_vectors and config.store_seen):
         missing = "the training graph in its file" if method.has_vectors else "vectors"
         raise ConfigError(f"a mixture with the graph filter needs {missing}; leave out mix=True")
+    _refuse_item_only(config, method)
     candidates: dict[str, tuple[Candidate, ...]]
     if not method.has_vectors and not method.has_budget:
         candidates = {NONE: (filter_candidate(splits, config),)}
@@ -75,6 +76,24 @@ def refuse_unselectable(splits: Splits, selection_metric: str) -> None:
         raise DataError(
             "the validation part is empty, so that no epoch can be selected; split with a "
             "larger share for validation, or keep users with more interactions (k_core=3)"
+        )
+
+
+def _refuse_item_only(config: Config, method: Method) -> None:
+    """Refuse a file without users of what cannot do without them."""
+    if not config.item_only or (method.has_budget and not method.has_vectors):
+        return
+    if not method.has_vectors:
+        raise ConfigError(
+            f"the method {config.method!r} ranks by what users took, which a file without users "
+            "does not have; choose method=neighbours, or leave out item_only=True"
+        )
+    backbone = BACKBONES[config.backbone]
+    if backbone.head != "dot" or backbone.needs_graph or config.mix:
+        raise ConfigError(
+            f"a file without users has items' vectors, which are scored by a dot product as they "
+            f"are stored; {config.backbone} {'with a filter ' if config.mix else ''}needs more. "
+            "Choose backbone=mf or method=neighbours, or leave out item_only=True"
         )
 
 

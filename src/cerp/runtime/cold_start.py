@@ -17,7 +17,7 @@ import numpy.typing as npt
 from cerp.artifact.model import FloatArray, ShippedModel
 from cerp.data.ids import Int32Array, Int64Array
 from cerp.evaluation.popularity import popularity_scores
-from cerp.runtime.rankers import Ranker
+from cerp.runtime.rankers import Histories, Ranker
 from cerp.runtime.scoring import Excluded, best_of
 from cerp.runtime.selection import Lists
 
@@ -82,7 +82,12 @@ class PopularForUnknown:
 
     def of_liked(self, items: Int32Array) -> _Asked:
         """Someone with items is known by them."""
-        return _Asked(self.ranker.of_liked(items), np.zeros(1, dtype=bool))
+        return self.of_histories([items])
+
+    def of_histories(self, histories: Histories) -> _Asked:
+        """The same of several."""
+        asked = self.ranker.of_histories(histories)
+        return _Asked(asked, np.zeros(len(histories), dtype=bool))
 
     def scores(self, asked: _Asked, items: Int32Array | slice) -> FloatArray:
         """Exact scores of some items."""

@@ -8,7 +8,8 @@ the expected item. One Newton step towards it, from z = m:
 
     ``z = m + (I + n C S)⁻¹ n C (y − a)``,  ``a = Σ p_i v_i``,  ``S = Σ p_i (v_i − a)(v_i − a)ᵀ``
 
-so that one item moves the mean user a little and twenty decide. It needs nothing
+so that one item moves the mean user a little and twenty decide. A file without users
+has their mean and their variances alone, and C is diagonal there. It needs nothing
 but the vectors, and serves matrix factorisation and LightGCN alike. Beside it
 were measured the mean of the liked vectors, ridge regression on them, and
 LightGCN's own propagation to the new user: see results/fold_in.json.
@@ -19,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from cerp.artifact.model import FloatArray
+from cerp.artifact.model import FloatArray, Tastes
 from cerp.data.ids import Int32Array
 
 DoubleArray = npt.NDArray[np.float64]
@@ -32,18 +33,30 @@ softmax, and of many the step from the mean user goes too far."""
 class FoldIn:
     """Turns liked items into the vector of a new user."""
 
-    def __init__(self, users: FloatArray, items: FloatArray) -> None:
-        self.items = items
-        self.mean = users.mean(axis=0, dtype=np.float64)
+    def __init__(self, mean: DoubleArray, covariance: DoubleArray, items: FloatArray) -> None:
+        self.items, self.mean, self.user_covariance = items, mean, covariance
         scores = items @ self.mean
         chances = np.exp(scores - scores.max())
         chances /= chances.sum()
         self.expected = chances @ items
-        self.user_covariance = _covariance(users, self.mean, np.full(len(users), 1 / len(users)))
         self.spread = self.user_covariance @ _covariance(items, self.expected, chances)
 
+    @classmethod
+    def of_users(cls, users: FloatArray, items: FloatArray) -> FoldIn:
+        """By the vectors of the users there are."""
+        mean = users.mean(axis=0, dtype=np.float64)
+        return cls(mean, _covariance(users, mean, np.full(len(users), 1 / len(users))), items)
+
+    @classmethod
+    def of_tastes(cls, tastes: Tastes, items: FloatArray) -> FoldIn:
+        """By what a file without users says of them."""
+        variance = tastes.variance.astype(np.float64)
+        return cls(tastes.mean.astype(np.float64), np.diag(variance), items)
+
     def vector(self, liked: Int32Array) -> DoubleArray:
-        """The vector z of someone who likes these items, by distinct codes."""
+        """The vector z of someone who likes these items, by distinct codes; of none, the mean."""
+        if not len(liked):
+            return self.mean
         evidence = min(len(liked), MOST_EVIDENCE)
         surprise = self.items[liked].mean(axis=0, dtype=np.float64) - self.expected
         step = np.linalg.solve(

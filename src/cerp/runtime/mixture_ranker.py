@@ -65,6 +65,10 @@ class MixtureRanker:
         """A vector by folding in, and the items themselves."""
         return Both(self.vectors.of_liked(items), self.paths.of_liked(items))
 
+    def of_histories(self, histories: Histories) -> Both:
+        """The same of several."""
+        return Both(self.vectors.of_histories(histories), self.paths.of_histories(histories))
+
     def scores(self, asked: Both, items: Int32Array | slice) -> FloatArray:
         """Exact scores of some items."""
         scores = self.vectors.scores(asked.queries, items)

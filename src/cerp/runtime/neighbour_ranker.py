@@ -32,6 +32,10 @@ class NeighbourRanker:
         """The items themselves."""
         return [items]
 
+    def of_histories(self, histories: Histories) -> Histories:
+        """The same of several."""
+        return histories
+
     def scores(self, asked: Histories, items: Int32Array | slice) -> FloatArray:
         """Exact scores of some items."""
         rows = [self.model.score_history(history)[items] for history in asked]

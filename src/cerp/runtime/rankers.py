@@ -37,6 +37,9 @@ class Ranker(Protocol):
     def of_liked(self, items: Int32Array) -> Any:
         """How to ask for someone new who likes some items, distinct and ascending."""
 
+    def of_histories(self, histories: Histories) -> Any:
+        """How to ask for several such, who may like nothing."""
+
     def scores(self, asked: Any, items: Int32Array | slice) -> FloatArray:
         """Exact scores of some items, (number of users, number of items)."""
 
@@ -51,7 +54,7 @@ class VectorRanker:
     """By the vectors of users and items, through the model's head."""
 
     def __init__(self, model: ShippedModel) -> None:
-        self.num_users = len(model.users)
+        self.num_users, self.tastes = len(model.users), model.tastes
         self.vectors = vectors_of(model)
         self.products = DotHead(self.vectors.items)
         self.head: ScoringHead = self.products
@@ -69,13 +72,19 @@ class VectorRanker:
 
     def of_liked(self, items: Int32Array) -> Queries:
         """One query, by folding in."""
-        return self.fold_in.vector(items)[None]
+        return self.of_histories([items])
+
+    def of_histories(self, histories: Histories) -> Queries:
+        """Queries by folding in."""
+        return np.stack([self.fold_in.vector(items) for items in histories])
 
     @cached_property
     def fold_in(self) -> FoldIn:
         """Made when someone new comes first."""
+        if self.tastes is not None:
+            return FoldIn.of_tastes(self.tastes, self.vectors.items)
         everyone = np.arange(self.num_users, dtype=np.int32)
-        return FoldIn(self.vectors.users(everyone), self.vectors.items)
+        return FoldIn.of_users(self.vectors.users(everyone), self.vectors.items)
 
     def scores(self, asked: Queries, items: Int32Array | slice) -> FloatArray:
         """Exact scores of some items."""
@@ -109,6 +118,10 @@ class FilterRanker:
     def of_liked(self, items: Int32Array) -> Histories:
         """The items: nobody needs to be known."""
         return [items]
+
+    def of_histories(self, histories: Histories) -> Histories:
+        """The same of several."""
+        return histories
 
     def scores(self, asked: Histories, items: Int32Array | slice) -> FloatArray:
         """Exact scores of some items."""

@@ -448,11 +448,8 @@ class _OfHistories:
         """Scores of every item for users by their codes."""
         rows, items = entries_of(self._train, users)
         ends = np.searchsorted(rows, np.arange(1, len(users)))
-        found = [
-            self._ranker.scores(self._ranker.of_liked(liked), slice(None))
-            for liked in np.split(items, ends)
-        ]
-        return np.concatenate(found)
+        asked = self._ranker.of_histories(np.split(items, ends))
+        return self._ranker.scores(asked, slice(None))
 
 
 class _Wanted(NamedTuple):

@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from cerp.artifact import ComposedEmbedding, Encoding, embedding_bytes, encode, section_bytes
+from cerp.choices import Assignment
 from cerp.config import Config
 from cerp.data.splits import Splits
+from cerp.export.item_only import items_only
 from cerp.export.to_arrays import assembled, composed, file_facts
 from cerp.methods.base import Context, Method
 
@@ -29,27 +31,33 @@ def bytes_beside_embedding(
     config = context.config
     splits = context.splits.refit(config.refit) if config.refit else context.splits
     context = replace(context, splits=splits)
-    facts = longest_facts(splits, config)
+    longest = max(config.budgets, key=len)
+    facts = longest_facts(config, splits, longest, splits.num_entities * config.dim)
     tables = _tables(method, context.with_limits(limit), limit)
     if tables.dim < config.dim:  # a network on longer vectors is larger: the longest count
         full = splits.num_entities * config.dim
         tables = _tables(method, context.with_limits(full), full)
     backbone = context.backbone(tables.dim)
     model = assembled(splits, config.backbone, backbone, tables, context.positions, facts)
+    if config.item_only:
+        model = items_only(model)
     files = [encode(model, encoding, is_random=True) for encoding in encodings]
     return [len(data) - embedding_bytes(section_bytes(data)) + HEADER_SLACK for data in files]
 
 
-def longest_facts(splits: Splits, config: Config) -> dict[str, Any]:
-    """What the header of a model file says of the model, at its longest."""
+def longest_facts(
+    config: Config,
+    splits: Splits,
+    budget: str,
+    limit: int,
+    assignment: Assignment | None = None,
+    *,
+    has_vectors: bool = True,
+) -> dict[str, Any]:
+    """What a file says of its model, with the longest figures that there can be."""
     figures = dict.fromkeys(("ndcg@10", "recall@10"), LONGEST_NUMBER)
-    return file_facts(
-        config,
-        splits,
-        max(config.budgets, key=len),
-        splits.num_entities * config.dim,
-        dict.fromkeys(("valid", "test"), figures),
-    )
+    metrics = dict.fromkeys(("valid", "test"), figures)
+    return file_facts(config, splits, budget, limit, metrics, assignment, has_vectors=has_vectors)
 
 
 def _tables(method: Method, context: Context, limit: int) -> ComposedEmbedding:

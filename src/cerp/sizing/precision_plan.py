@@ -83,7 +83,7 @@ def precision_plan(method: Method, context: Context, budget: str) -> list[Candid
         )
     if size == SizeLimit():
         assert limit is not None
-        if config.value_precision is not None:
+        if config.value_precision is not None or config.item_only:
             # Refused now, not after training.
             composed(method.placeholder(context.with_limits(limit), limit))
         return [Candidate(limit, _encoding(config, config.value_precision or "fp32"), size)]

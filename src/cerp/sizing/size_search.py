@@ -11,9 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import count
 
+import numpy as np
+
 from cerp.artifact import VALUES_CODECS, ValuesCodec, code_bytes, order_bytes, table_bytes
 from cerp.budget import SMALLEST_LIMIT
 from cerp.errors import BudgetError, ConfigError
+from cerp.export.item_only import rows_of_items
 from cerp.export.size_limit import BITS
 from cerp.export.to_arrays import composed
 from cerp.methods.base import Context, Method
@@ -102,15 +105,18 @@ class SizeSearch:
     def _measure(self, limit: int, loosest: int) -> dict[ValuesCodec, int]:
         context = self._context
         placeholder = self._method.placeholder(context.with_limits(loosest), limit)
-        tables = [
-            table_bytes(table.stored, is_random=True) for table in composed(placeholder).tables
-        ]
+        embedding, positions = composed(placeholder), context.positions
+        if context.config.item_only:
+            everyone = np.arange(context.splits.num_entities, dtype=np.int32)
+            line = everyone if positions is None else positions
+            embedding, positions = rows_of_items(embedding, line, context.splits.num_users), None
+        tables = [table_bytes(table.stored, is_random=True) for table in embedding.tables]
         codes = sum(
             code_bytes(len(table.index.codes), table.index.size)
-            for table in composed(placeholder).tables
+            for table in embedding.tables
             if table.index.codes is not None
         )
-        order = 0 if context.positions is None else order_bytes(context.splits.num_entities)
+        order = 0 if positions is None else order_bytes(context.splits.num_entities)
         return {
             values: order + codes + sum(taken[values] for taken in tables)
             for values in VALUES_CODECS

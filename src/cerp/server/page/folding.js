@@ -15,15 +15,29 @@ export class FoldIn {
   #covariance;
   #spread;
 
-  /** Vectors of all users and of all items, row by row. */
-  constructor(users, items, columns) {
+  /** By the vectors of all users, row by row. */
+  static ofUsers(users, items, columns) {
+    const alike = new Float64Array(users.length / columns).fill(columns / users.length);
+    const mean = weightedSum(users, alike, columns);
+    return new FoldIn(mean, covariance(users, mean, alike), items, columns);
+  }
+
+  /** By the mean and the variances that a file without users has of them. */
+  static ofTastes({ mean, variance }, items, columns) {
+    if (mean.length !== columns) throw new Error("The tastes do not fit the vectors.");
+    const diagonal = new Float64Array(columns * columns);
+    variance.forEach((value, at) => (diagonal[at * (columns + 1)] = value));
+    return new FoldIn(Float64Array.from(mean), diagonal, items, columns);
+  }
+
+  /** Mean and covariance of users; vectors of all items, row by row. */
+  constructor(mean, userCovariance, items, columns) {
     this.#items = items;
     this.#columns = columns;
-    const alike = new Float64Array(users.length / columns).fill(columns / users.length);
-    this.#mean = weightedSum(users, alike, columns);
+    this.#mean = mean;
     const chances = softmax(items, this.#mean);
     this.#expected = weightedSum(items, chances, columns);
-    this.#covariance = covariance(users, this.#mean, alike);
+    this.#covariance = userCovariance;
     this.#spread = product(this.#covariance, covariance(items, this.#expected, chances), columns);
   }
 

@@ -43,6 +43,7 @@ async function decode(file) {
     titles: optionalObject(metadata.titles, "its titles"),
     filter: optionalObject(metadata.filter, "its filter"),
     neighbours: optionalObject(metadata.neighbours, "its neighbours"),
+    tastes: optionalObject(metadata.tastes, "its tastes"),
     cold: optionalObject(metadata.cold, "its cold start"),
   };
   const model = {
@@ -55,6 +56,7 @@ async function decode(file) {
     weights: weights(tensors),
     seen: about.seen && (await seen(tensors, about.seen, users, items, positions)),
     neighbours: about.neighbours && (await decodeNeighbours(tensors, about.neighbours, items, seen)),
+    tastes: about.tastes && tastesOf(tensors, about.tastes),
     cold: about.cold && (await coldStart(tensors, about.cold, users, items)),
     users: await ids(tensors, "users.ids", object(about.ids.users, "ids of users"), users),
     items: await ids(tensors, "items.ids", object(about.ids.items, "ids of items"), items),
@@ -67,8 +69,9 @@ async function decode(file) {
   check(!model.layers || model.propagated || model.seen, "it lacks the graph that its vectors come from");
   check((model.head === null) === !about.vectors, "its vectors do not fit its way to score");
   check(!model.propagated || model.head === "dot", "its vectors do not fit its way to score");
-  const alone = !about.vectors && !model.filter && !model.seen && !positions && users === 0;
-  check(model.neighbours ? alone : users > 0, "its users do not fit its way to score");
+  const alone = !model.filter && !model.seen && !positions && users === 0;
+  check(model.neighbours || model.tastes ? alone : users > 0, "its users do not fit its way to score");
+  check(!model.tastes || (model.head === "dot" && !model.layers), "its tastes do not fit its way to score");
   check(!model.filter || model.seen, "it lacks the graph that its filter works on");
   if (model.head === "tower") checkTower(model.weights, widthOf(model));
   else check(model.weights.length === 0, "it has a tower that nothing needs");
@@ -100,6 +103,14 @@ function filterTerm(vectors, filter) {
   check(isMixed === Boolean(vectors), "its filter does not fit its vectors");
   if (!isMixed) return { q, p, r };
   return { q, p, r, beta: decimal(filter.beta, "beta", 0, 1e6), epsilon: decimal(filter.epsilon, "epsilon", 1e-12, 1) };
+}
+
+/** Mean and variances of users who are not in the file, from which someone new is folded in. */
+function tastesOf(tensors, { columns }) {
+  const [mean, variance] = ["mean", "variance"].map((name) => floats(tensors.take(`tastes.${name}`)));
+  check(mean.length === count(columns, "tastes") && variance.length === columns, "its tastes are not complete");
+  check(variance.every((value) => value >= 0), "its tastes are not what they should be");
+  return { mean, variance };
 }
 
 /** Tables with what puts them together, or vectors that are propagated already. */

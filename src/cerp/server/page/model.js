@@ -114,6 +114,12 @@ export class Model {
     return found.flat().slice(0, limit).map((code) => ({ id: this.#file[kind][code], title: titles?.[code] ?? null }));
   }
 
+  #makeFoldIn() {
+    const { tastes } = this.#file;
+    if (tastes) return FoldIn.ofTastes(tastes, this.#itemVectors, this.#columns);
+    return FoldIn.ofUsers(this.#userVectors, this.#itemVectors, this.#columns);
+  }
+
   #user(id) {
     if (this.#userCode.size === 0) throw new Error("This file knows items and no users; choose items that you like.");
     const code = this.#userCode.get(String(id));
@@ -152,7 +158,7 @@ export class Model {
 
   #scoresFor(liked) {
     if (liked.length === 0) return this.#popularScores();
-    if (this.#itemVectors) this.#foldIn ??= new FoldIn(this.#userVectors, this.#itemVectors, this.#columns);
+    if (this.#itemVectors) this.#foldIn ??= this.#makeFoldIn();
     return this.#scores(this.#foldIn?.vector(liked), liked);
   }
 
