@@ -196,7 +196,7 @@ async def _no_reader(server: Server, rng: Random, statuses: Counter[int]) -> Non
 
 async def _nonsense(server: Server, rng: Random, statuses: Counter[int]) -> None:
     statuses[await _asked(server, rng.randbytes(40) + b"\r\n\r\n")] += 1
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(1)
 
 
 async def _held(server: Server, sent: bytes, rng: Random) -> None:

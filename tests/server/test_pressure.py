@@ -22,6 +22,7 @@ from cerp.server.connections import Connections
 from cerp.server.log_limit import LimitLog
 from cerp.server.pressure import PIECE, LimitWork, ReadBody, SendInPieces
 from cerp.server.running import make_server
+from cerp.server.work import Work
 from small_models import small_model
 
 SOON = 20.0
@@ -100,7 +101,7 @@ def test_more_requests_than_are_worked_on_are_told_to_come_back():
         await answer(scope, receive, send)
 
     async def run() -> list[int]:
-        app = LimitWork(slow, limit=2)
+        app = LimitWork(slow, Work(), limit=2)
         waiting = [asyncio.create_task(Exchange(b".").run(app)) for _ in range(2)]
         await asyncio.sleep(0)
         refused = Exchange(b".")

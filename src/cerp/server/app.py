@@ -39,6 +39,7 @@ def create_app(
     ``hosts`` are the names by which it may be asked, whatever the port; None: any.
     """
     measured = RequestFigures(len(file))
+    work = Work()
     app = FastAPI(
         title="cerp",
         version=__version__,
@@ -53,7 +54,7 @@ def create_app(
             Middleware(RefuseDoubtful, hosts=hosts),
             Middleware(SendInPieces),
             Middleware(ReadBody, limit=MAX_BODY_BYTES),
-            Middleware(LimitWork),
+            Middleware(LimitWork, work=work),
         ],
         exception_handlers={
             CerpError: _refused,
@@ -70,7 +71,7 @@ def create_app(
         users=IdSearch(runtime.users),
         items=IdSearch(runtime.items, runtime.titles),
         titles=dict(zip(runtime.items.values.tolist(), runtime.titles or (), strict=False)),
-        work=Work(),
+        work=work,
     )
     app.include_router(router)
     page = page_router()

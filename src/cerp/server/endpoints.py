@@ -2,7 +2,7 @@
 
 A single list of a quick model takes about a millisecond of NumPy and is made on
 the event loop, where handing it to a thread would cost more than it frees. Lists
-of slow models, batches, tastes and searches are made by a thread beside it (`cerp.server.work`),
+of slow models, batches, tastes and searches are made by threads beside it (`cerp.server.work`),
 batches in bounded steps, so that other requests need not wait for them.
 """
 
@@ -74,8 +74,8 @@ class Served:
     work: Work
 
     async def answer(self, make: Callable[[], Answer]) -> Answer:
-        """One list, made at once where that is quick, else in a thread."""
-        if self.runtime.multiplications <= QUICK:
+        """One list, made at once where that is quick and few wait, else in a thread."""
+        if self.runtime.multiplications <= QUICK and not self.work.is_crowded:
             return make()
         return await self.work.run(make)
 
@@ -135,7 +135,7 @@ async def recommend(
 async def recommend_many(served: Given, asked: RecommendRequest) -> Response:
     """The best items for several users, or for someone new from the items they like."""
     if asked.liked is not None:
-        parts = [await served.work.run(lambda: _written(_of_taste(served, asked), served))]
+        parts = [await served.work.run_batch(lambda: _written(_of_taste(served, asked), served))]
     else:
         users = as_ids(served.runtime.users, asked.users or ())
         served.runtime.users.encode(users, what="user")  # an unknown one is said before the work
@@ -143,7 +143,9 @@ async def recommend_many(served: Given, asked: RecommendRequest) -> Response:
         parts = []
         for start in range(0, len(users), size):
             step = users[start : start + size]
-            parts.append(await served.work.run(partial(_written_of_users, served, asked, step)))
+            parts.append(
+                await served.work.run_batch(partial(_written_of_users, served, asked, step))
+            )
     return Response(f'{{"results":[{",".join(parts)}]}}', media_type="application/json")
 
 

@@ -13,6 +13,8 @@ from contextlib import suppress
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from cerp.server.work import Work
+
 BODY_SECONDS = 20.0
 """For all of a body."""
 MAX_HELD_BYTES = 64_000_000
@@ -106,9 +108,10 @@ class LimitWork:
     and takes no memory: it is in work until it begins.
     """
 
-    def __init__(self, app: ASGIApp, limit: int = MAX_IN_WORK, batches: int = MAX_BATCHES) -> None:
-        self.app, self.limit, self.batches = app, limit, batches
-        self.in_work = self.batches_in_work = 0
+    def __init__(
+        self, app: ASGIApp, work: Work, limit: int = MAX_IN_WORK, batches: int = MAX_BATCHES
+    ) -> None:
+        self.app, self.work, self.limit, self.batches = app, work, limit, batches
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or send it away."""
@@ -116,19 +119,19 @@ class LimitWork:
             await self.app(scope, receive, send)
             return
         is_batch = (scope["method"], scope["path"]) == BATCHES
-        is_full = self.in_work >= self.limit
-        if is_full or (is_batch and self.batches_in_work >= self.batches):
+        is_full = self.work.requests >= self.limit
+        if is_full or (is_batch and self.work.batches >= self.batches):
             busy = JSONResponse({"error": "the server is busy; try again soon"}, 503, RETRY)
             await busy(scope, receive, send)
             return
-        self.in_work += 1
-        self.batches_in_work += is_batch
+        self.work.requests += 1
+        self.work.batches += is_batch
         is_counted = True
 
         def leave() -> None:
             nonlocal is_counted
-            self.in_work -= is_counted
-            self.batches_in_work -= is_counted and is_batch
+            self.work.requests -= is_counted
+            self.work.batches -= is_counted and is_batch
             is_counted = False
 
         async def watched(message: Message) -> None:
