@@ -222,15 +222,17 @@ def test_requests_follow_each_other_on_one_connection():
 
 
 def test_a_full_house_turns_away_whoever_waits_longest():
-    with live(Connections(limit=2)) as port:
-        first, second = connect(port, b"GET"), connect(port, b"GET")
-        with connect(port, HEALTH + b"Connection: close\r\n\r\n") as third:
+    last = b"Connection: close\r\n\r\n"
+    with (
+        live(Connections(limit=2)) as port,
+        connect(port, b"GET") as first,
+        connect(port, b"GET") as second,
+    ):
+        with connect(port, HEALTH + last) as third:
             assert all_of(third).startswith(b"HTTP/1.1 200 ")
         assert all_of(first).startswith(b"HTTP/1.1 503 ")
-        second.sendall(HEALTH.removeprefix(b"GET") + b"Connection: close\r\n\r\n")
+        second.sendall(HEALTH.removeprefix(b"GET") + last)
         assert all_of(second).startswith(b"HTTP/1.1 200 ")
-        first.close()
-        second.close()
 
 
 def test_a_length_in_two_ways_ends_the_connection():

@@ -16,11 +16,14 @@ LightGCN's own propagation to the new user: see results/fold_in.json.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
 from cerp.artifact.model import FloatArray
 from cerp.data.ids import Int32Array
+from cerp.runtime.scoring import blocks
 
 DoubleArray = npt.NDArray[np.float64]
 
@@ -30,17 +33,33 @@ softmax, and of many the step from the mean user goes too far."""
 
 
 class FoldIn:
-    """Turns liked items into the vector of a new user."""
+    """Turns liked items into the vector of a new user.
 
-    def __init__(self, users: FloatArray, items: FloatArray) -> None:
+    ``users`` gives the vectors of some users, of whom there are so many: they are asked for in
+    blocks, since all of them together may be more than fits.
+    """
+
+    def __init__(
+        self, users: Callable[[Int32Array], FloatArray], num_users: int, items: FloatArray
+    ) -> None:
         self.items = items
-        self.mean = users.mean(axis=0, dtype=np.float64)
+        dim = items.shape[1]
+        rows = [np.arange(num_users, dtype=np.int32)[block] for block in blocks(num_users, 8 * dim)]
+        self.mean = np.sum([users(some).sum(axis=0, dtype=np.float64) for some in rows], axis=0)
+        self.mean /= num_users
+        self.user_covariance = np.zeros((dim, dim))
+        for some in rows:
+            self.user_covariance += _covariance(
+                users(some), self.mean, np.full(len(some), 1 / num_users)
+            )
         scores = items @ self.mean
         chances = np.exp(scores - scores.max())
         chances /= chances.sum()
         self.expected = chances @ items
-        self.user_covariance = _covariance(users, self.mean, np.full(len(users), 1 / len(users)))
-        self.spread = self.user_covariance @ _covariance(items, self.expected, chances)
+        spread = np.zeros((dim, dim))
+        for block in blocks(len(items), 8 * dim):
+            spread += _covariance(items[block], self.expected, chances[block])
+        self.spread = self.user_covariance @ spread
 
     def vector(self, liked: Int32Array) -> DoubleArray:
         """The vector z of someone who likes these items, by distinct codes."""

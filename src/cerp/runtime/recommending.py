@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cerp.artifact.model import FloatArray, ShippedModel
-from cerp.budget import parse_size
 from cerp.data.ids import Id, Ids, Int32Array, Int64Array
 from cerp.errors import ConfigError
+from cerp.runtime.limits import MAX_MEMORY, Limits
 from cerp.runtime.mixture_ranker import ranker_of
 from cerp.runtime.scoring import Excluded, best_of, blocks
 from cerp.runtime.selection import Lists
-from cerp.runtime.vectors import memory_of
 
 SCORE_BYTES = 24 * 2**20
 """Size of a matrix of scores, unless that of one user is larger. Below 32 MB the allocator
@@ -28,19 +27,6 @@ class Recommendation(NamedTuple):
     """Original id."""
     score: float
     """The model's own: higher is better, and that is all it means."""
-
-
-MAX_MEMORY = 4 << 30
-"""Bytes that recommending from a model may take unless told otherwise: 4 GiB."""
-
-
-def _refuse_above(max_memory: int | str, needed: int) -> None:
-    most = parse_size(max_memory, "max_memory") if isinstance(max_memory, str) else max_memory
-    if needed > most:
-        raise ConfigError(
-            f"recommending from this model takes about {needed:,} bytes, more than "
-            f"max_memory={most}; give more if the file is one that you trust"
-        )
 
 
 class Runtime:
@@ -68,8 +54,9 @@ class Runtime:
         max_memory: int | str = MAX_MEMORY,
     ) -> None:
         self.model, self.file_bytes = model, file_bytes
-        _refuse_above(max_memory, memory_of(model))
-        self._ranker = ranker_of(model)
+        limits = Limits.of(max_memory, file_bytes)
+        limits.refuse_model(model)
+        self._ranker = ranker_of(model, limits)
 
     def __repr__(self) -> str:
         """Who is in it, how it scores, what it takes, and how good it was."""

@@ -26,8 +26,8 @@ export async function decodeFile(file) {
 
 async function decode(file) {
   const { metadata, tensors } = readContainer(file);
-  const users = count(metadata.users, "users", { smallest: 1 });
-  const items = count(metadata.items, "items", { smallest: 1 });
+  const users = count(metadata.users, "users");
+  const items = count(metadata.items, "items");
   const most = Math.min(2 ** 31 - 1, 2 ** 20 + 64 * file.length);
   check(users + items <= most, "it claims more users and items than it can hold");
   const order = choice(metadata.order, "its order", ["codes", "lehmer"]);
@@ -57,6 +57,7 @@ async function decode(file) {
   check(optional.every((word) => typeof word === "string"), "what is optional are no words");
   for (const name of [...tensors.keys()]) if (optional.includes(name.split(".")[0])) tensors.delete(name);
   check(tensors.size === 0, `it has a part that is not known: ${[...tensors.keys()][0]}`);
+  check(users > 0 && items > 0, "it has no users, or no items");
   check(!model.layers || model.propagated || model.seen, "it lacks the graph that its vectors come from");
   check((model.head === null) === !about.vectors, "its vectors do not fit its way to score");
   check(!model.propagated || model.head === "dot", "its vectors do not fit its way to score");

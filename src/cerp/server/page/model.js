@@ -4,6 +4,7 @@
 import { GraphFilter } from "./filter.js";
 import { FoldIn } from "./folding.js";
 import { decodeFile } from "./format.js";
+import { Limits } from "./limits.js";
 import { Perceptron } from "./perceptron.js";
 import { compose, propagate } from "./vectors.js";
 
@@ -18,14 +19,19 @@ export class Model {
   #foldIn = null; // Made when it is first needed.
   #userCode;
   #itemCode;
+  #limits;
 
-  /** @param {ArrayBuffer} bytes the content of a .cerp file */
-  static async decode(bytes) {
-    return new Model(await decodeFile(bytes));
+  /** @param {ArrayBuffer} bytes the content of a .cerp file; `maxMemory`: what it may take, 2 GiB unless told otherwise */
+  static async decode(bytes, { maxMemory } = {}) {
+    const limits = new Limits(bytes.byteLength, maxMemory);
+    const file = await decodeFile(bytes);
+    limits.refuseModel(file);
+    return new Model(file, limits);
   }
 
-  constructor(file) {
+  constructor(file, limits) {
     this.#file = file;
+    this.#limits = limits;
     this.#userCode = new Map(file.users.map((id, code) => [id, code]));
     this.#itemCode = new Map(file.items.map((id, code) => [id, code]));
     if (file.filter) this.#filter = new GraphFilter(file.filter, file);
@@ -54,7 +60,7 @@ export class Model {
     if (this.#perceptron) throw new Error("A tower cannot recommend from liked items alone; use a known user.");
     if (liked.length === 0) throw new Error("Name at least one liked item.");
     const codes = Int32Array.from(new Set(liked.map((item) => this.#item(item)))).sort();
-    if (this.#itemVectors) this.#foldIn ??= new FoldIn(this.#userVectors, this.#itemVectors, this.#columns);
+    if (this.#itemVectors) this.#foldIn ??= this.#newFoldIn();
     const scores = this.#scores(this.#foldIn?.vector(codes), codes);
     return this.#best(scores, k, excludeSeen ? codes : [], exclude, candidates);
   }
@@ -100,6 +106,11 @@ export class Model {
       else if (names[1]?.includes(wanted)) found[2].push(code);
     });
     return found.flat().slice(0, limit).map((code) => ({ id: this.#file[kind][code], title: titles?.[code] ?? null }));
+  }
+
+  #newFoldIn() {
+    this.#limits.refuseFoldIn(this.#file.numUsers + this.#file.numItems, this.#columns);
+    return new FoldIn(this.#userVectors, this.#itemVectors, this.#columns);
   }
 
   #user(id) {
