@@ -122,7 +122,7 @@ def run(name: str, backbone: str) -> dict[str, Any]:
 
     everyone = np.arange(known.num_users, dtype=np.int32)
     ways = {
-        "fold_in": FoldIn.of_users(vectors.users(everyone), vectors.items).vector,
+        "fold_in": FoldIn.of_users(vectors.users, len(everyone), vectors.items).vector,
         "mean": lambda liked: vectors.items[liked].mean(axis=0),
         "ridge": ridge(vectors.items),
     }

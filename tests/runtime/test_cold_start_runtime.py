@@ -14,6 +14,7 @@ from cerp.errors import ConfigError
 from cerp.evaluation.cold_start import with_popularity
 from cerp.evaluation.evaluate import evaluate
 from cerp.runtime import Runtime
+from cerp.runtime.limits import MAX_MEMORY, Limits
 from cerp.runtime.mixture_ranker import ranker_of
 from small_cold_start import COLD_USERS, UNSEEN_ITEMS, cold_model, warm_model
 from small_filters import EXPONENTS
@@ -146,7 +147,7 @@ class Alone:
     """The scores of a model without popularity for anybody."""
 
     def __init__(self, model: ShippedModel) -> None:
-        self.ranker = ranker_of(model)
+        self.ranker = ranker_of(model, Limits.of(MAX_MEMORY, None))
 
     def score_all(self, users: np.ndarray) -> np.ndarray:
         return self.ranker.scores(self.ranker.of_users(users), slice(None))

@@ -452,12 +452,13 @@ def test_propagation_is_the_same_bit_by_bit_without_scipy(monkeypatch: pytest.Mo
 def test_one_liked_item_moves_the_mean_user_by_a_newton_step():
     # Users -1 and 1: m = 0, C = 1. Items -1 and 1, equally likely: a = 0, S = 1.
     # Liking 1 gives (1 + 1·C·S)⁻¹ · 1·C·(1 - 0) = 1/2.
-    fold_in = FoldIn.of_users(np.float32([[-1], [1]]), np.float32([[-1], [1]]))
+    fold_in = FoldIn.of_users(np.float32([[-1], [1]]).__getitem__, 2, np.float32([[-1], [1]]))
     assert fold_in.vector(np.array([1], dtype=np.int32)) == pytest.approx([0.5])
 
 
 def test_more_of_the_same_moves_further_but_evidence_has_its_limit():
-    fold_in = FoldIn.of_users(np.float32([[-1], [1]]), np.float32([[1]] * 50 + [[-1]] * 50))
+    users, items = np.float32([[-1], [1]]), np.float32([[1]] * 50 + [[-1]] * 50)
+    fold_in = FoldIn.of_users(users.__getitem__, 2, items)
     moved = [fold_in.vector(np.arange(count, dtype=np.int32))[0] for count in (1, 4, 32, 50)]
     # n/(1 + n) for n = 1, 4, 32 and again 32.
     assert moved == pytest.approx([1 / 2, 4 / 5, 32 / 33, 32 / 33])

@@ -631,6 +631,24 @@ def test_a_file_of_a_later_format_is_refused(blank: Page, monkeypatch: pytest.Mo
         blank.evaluate(DECODE, as_base64(later))
 
 
+@pytest.mark.parametrize(
+    ("dim", "tables", "message"), [(500, 1, "takes about 6291"), (1, 2000, "takes about 4194")]
+)
+def test_a_small_file_that_takes_too_much_is_refused(
+    blank: Page, dim: int, tables: int, message: str
+):
+    one = Table(Index("modulo", size=1), np.ones((1, dim), dtype=np.float32))
+    endless = ShippedModel(
+        facts={},
+        users=Ids.range(1),
+        items=Ids.range(2**20 - 1),
+        head="dot",
+        embedding=ComposedEmbedding((one,) * tables),
+    )
+    with refused(message):
+        blank.evaluate(DECODE, as_base64(encode(endless, Encoding())))
+
+
 def test_a_header_that_lacks_something_is_refused(blank: Page):
     described = {"users": 1, "items": 1, "backbone": "mf", "layers": 0}
     with refused("its order is missing"):

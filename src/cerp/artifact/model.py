@@ -54,12 +54,19 @@ class ComposedEmbedding:
 
     def vectors(self, positions: npt.NDArray[np.integer[Any]], num_entities: int) -> FloatArray:
         """Vectors of positions, (len(positions), dim)."""
-        parts = [table.weight[table.index.rows(positions, num_entities)] for table in self.tables]
-        if self.combine == "concat":
-            return np.concatenate(parts, axis=1)
-        result = parts[0]
-        for part in parts[1:]:
-            result = result + part if self.combine == "sum" else result * part
+        result = np.empty((len(positions), self.dim), dtype=np.float32)
+        join = np.add if self.combine == "sum" else np.multiply
+        begin = 0
+        # One table after the other: of many, all parts together would not fit into memory.
+        for number, table in enumerate(self.tables):
+            part = table.weight[table.index.rows(positions, num_entities)]
+            if self.combine == "concat":
+                result[:, begin : begin + part.shape[1]] = part
+                begin += part.shape[1]
+            elif number == 0:
+                result[:] = part
+            else:
+                join(result, part, out=result)
         return result
 
 

@@ -12,9 +12,6 @@ import typer
 
 from cerp.errors import ConfigError, MissingExtra
 
-GRACE_SECONDS = 30
-"""How long requests in flight may take to finish after the server was told to stop."""
-
 
 def serve(
     model: Annotated[
@@ -38,9 +35,8 @@ def serve(
       curl 'http://127.0.0.1:8000/recommend?user=42&k=5'
     """
     try:
-        import uvicorn
-
         from cerp.server.app import create_app
+        from cerp.server.running import make_server
     except ImportError as error:
         raise MissingExtra("Serving", error.name or "fastapi", "serve") from None
     from cerp.artifact import read_whole
@@ -51,9 +47,7 @@ def serve(
     with _listen(host, port) as listener:
         address, own_port = listener.getsockname()[:2]
         app = create_app(runtime, file, model.name, hosts=_names(address))
-        server = uvicorn.Server(
-            uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=GRACE_SECONDS)
-        )
+        server = make_server(app)
         typer.echo(f"serving {model.name} at {_url(address, own_port)} (Ctrl-C stops)", err=True)
         if not _is_this_machine_only(address):
             typer.echo(

@@ -25,7 +25,8 @@ import os
 from pathlib import Path
 
 from cerp.artifact import read_whole
-from cerp.runtime.recommending import MAX_MEMORY, Recommendation, Runtime
+from cerp.runtime.limits import MAX_MEMORY
+from cerp.runtime.recommending import Recommendation, Runtime
 
 __all__ = ["Recommendation", "Runtime", "load"]
 
@@ -39,7 +40,8 @@ def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) ->
         A ``.cerp`` file. It is read once, as a whole: what becomes of it later has no effect.
     max_memory
         What recommending from it may take, in bytes or as ``"2GB"``. A small file can describe
-        vectors without end, which are composed as soon as it is loaded.
+        vectors without end, which are composed as soon as it is loaded. The time that takes is
+        bounded too, by this and the size of the file (`cerp.runtime.limits`).
 
     Returns
     -------
@@ -51,7 +53,7 @@ def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) ->
     DataError
         The file cannot be read, or is no usable model file (`FileFormatError`).
     ConfigError
-        It would take more memory than allowed.
+        It would take more memory, or more steps, than allowed.
 
     """
     data, model = read_whole(Path(path))

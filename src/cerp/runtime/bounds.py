@@ -20,6 +20,8 @@ LENGTH_HELD = 0.75
 """So many directions are read that they hold this share of all squared lengths."""
 MOST_DIRECTIONS = 0.5
 """If those are more than this share of the directions, little is saved by reading them only."""
+WIDEST = 512
+"""Numbers in a vector; finding the directions of wider ones takes longer than it can save."""
 
 
 class Bounds:
@@ -35,6 +37,8 @@ class Bounds:
     @classmethod
     def of(cls, items: FloatArray, norms: DoubleArray) -> Bounds | None:
         """Of item vectors with these norms; None where they would not help."""
+        if items.shape[1] > min(WIDEST, len(items)):
+            return None
         with np.errstate(over="ignore"):
             products = (items.T @ items).astype(np.float64)
         if not np.isfinite(products).all():

@@ -17,11 +17,14 @@ LightGCN's own propagation to the new user: see results/fold_in.json.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
 from cerp.artifact.model import FloatArray, Tastes
 from cerp.data.ids import Int32Array
+from cerp.runtime.scoring import blocks
 
 DoubleArray = npt.NDArray[np.float64]
 
@@ -39,13 +42,28 @@ class FoldIn:
         chances = np.exp(scores - scores.max())
         chances /= chances.sum()
         self.expected = chances @ items
-        self.spread = self.user_covariance @ _covariance(items, self.expected, chances)
+        spread = np.zeros_like(covariance)
+        for block in blocks(len(items), 8 * items.shape[1]):
+            spread += _covariance(items[block], self.expected, chances[block])
+        self.spread = covariance @ spread
 
     @classmethod
-    def of_users(cls, users: FloatArray, items: FloatArray) -> FoldIn:
-        """By the vectors of the users there are."""
-        mean = users.mean(axis=0, dtype=np.float64)
-        return cls(mean, _covariance(users, mean, np.full(len(users), 1 / len(users))), items)
+    def of_users(
+        cls, users: Callable[[Int32Array], FloatArray], num_users: int, items: FloatArray
+    ) -> FoldIn:
+        """By the vectors of the users there are.
+
+        ``users`` gives those of some. They are asked for in blocks, since all of them together
+        may be more than fits.
+        """
+        dim = items.shape[1]
+        rows = [np.arange(num_users, dtype=np.int32)[block] for block in blocks(num_users, 8 * dim)]
+        mean = np.sum([users(some).sum(axis=0, dtype=np.float64) for some in rows], axis=0)
+        mean /= num_users
+        covariance = np.zeros((dim, dim))
+        for some in rows:
+            covariance += _covariance(users(some), mean, np.full(len(some), 1 / num_users))
+        return cls(mean, covariance, items)
 
     @classmethod
     def of_tastes(cls, tastes: Tastes, items: FloatArray) -> FoldIn:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from cerp.artifact.model import FloatArray, ShippedModel
 from cerp.data.ids import Int32Array
 from cerp.graph.mixture import log_share
+from cerp.runtime.limits import Limits
 from cerp.runtime.neighbour_ranker import NeighbourRanker
 from cerp.runtime.rankers import FilterRanker, Histories, Ranker, VectorRanker
 from cerp.runtime.scoring import DotHead, Excluded, Queries, best_of, pair_products
@@ -23,15 +24,15 @@ from cerp.runtime.selection import UNIT_ROUNDOFF, Lists, contenders, ranked
 DoubleArray = npt.NDArray[np.float64]
 
 
-def ranker_of(model: ShippedModel) -> Ranker:
+def ranker_of(model: ShippedModel, limits: Limits) -> Ranker:
     """By what the model is made of."""
     if model.neighbours is not None:
         return NeighbourRanker(model.neighbours)
     if model.filter is None:
-        return VectorRanker(model)
+        return VectorRanker(model, limits)
     assert model.seen is not None, "files of filters hold their graph"
     paths = FilterRanker(model.seen, len(model.items), model.filter)
-    return paths if model.embedding is None else MixtureRanker(VectorRanker(model), paths)
+    return paths if model.embedding is None else MixtureRanker(VectorRanker(model, limits), paths)
 
 
 @dataclass(frozen=True, eq=False)

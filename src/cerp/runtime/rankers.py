@@ -17,6 +17,7 @@ from cerp.graph.edges import Edges
 from cerp.graph.filter import GraphFilter
 from cerp.graph.term import FilterTerm
 from cerp.runtime.folding import FoldIn
+from cerp.runtime.limits import Limits
 from cerp.runtime.scoring import DotHead, Excluded, Queries, ScoringHead, TowerHead
 from cerp.runtime.selection import Lists
 from cerp.runtime.vectors import vectors_of
@@ -53,8 +54,8 @@ class Ranker(Protocol):
 class VectorRanker:
     """By the vectors of users and items, through the model's head."""
 
-    def __init__(self, model: ShippedModel) -> None:
-        self.num_users, self.tastes = len(model.users), model.tastes
+    def __init__(self, model: ShippedModel, limits: Limits) -> None:
+        self.num_users, self.tastes, self.limits = len(model.users), model.tastes, limits
         self.vectors = vectors_of(model)
         self.products = DotHead(self.vectors.items)
         self.head: ScoringHead = self.products
@@ -81,10 +82,11 @@ class VectorRanker:
     @cached_property
     def fold_in(self) -> FoldIn:
         """Made when someone new comes first."""
+        items = self.vectors.items
+        self.limits.refuse_fold_in(self.num_users + len(items), items.shape[1])
         if self.tastes is not None:
-            return FoldIn.of_tastes(self.tastes, self.vectors.items)
-        everyone = np.arange(self.num_users, dtype=np.int32)
-        return FoldIn.of_users(self.vectors.users(everyone), self.vectors.items)
+            return FoldIn.of_tastes(self.tastes, items)
+        return FoldIn.of_users(self.vectors.users, self.num_users, items)
 
     def scores(self, asked: Queries, items: Int32Array | slice) -> FloatArray:
         """Exact scores of some items."""

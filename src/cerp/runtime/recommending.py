@@ -8,18 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cerp.artifact.model import FloatArray, ShippedModel
-from cerp.budget import parse_size
 from cerp.data.ids import Id, Ids, Int32Array, Int64Array
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError
 from cerp.evaluation.evaluate import Scorer, entries_of
 from cerp.runtime.cold_start import NOTHING, Unknown, popular_lists
+from cerp.runtime.limits import MAX_MEMORY, Limits
 from cerp.runtime.mixture_ranker import ranker_of
 from cerp.runtime.neighbour_ranker import ASK_BY_ITEMS
 from cerp.runtime.rankers import Ranker
 from cerp.runtime.scoring import Excluded, best_of, blocks
 from cerp.runtime.selection import Lists
-from cerp.runtime.vectors import memory_of
 
 SCORE_BYTES = 24 * 2**20
 """Size of a matrix of scores, unless that of one user is larger. Below 32 MB the allocator
@@ -33,19 +32,6 @@ class Recommendation(NamedTuple):
     """Original id."""
     score: float
     """The model's own: higher is better, and that is all it means."""
-
-
-MAX_MEMORY = 4 << 30
-"""Bytes that recommending from a model may take unless told otherwise: 4 GiB."""
-
-
-def _refuse_above(max_memory: int | str, needed: int) -> None:
-    most = parse_size(max_memory, "max_memory") if isinstance(max_memory, str) else max_memory
-    if needed > most:
-        raise ConfigError(
-            f"recommending from this model takes about {needed:,} bytes, more than "
-            f"max_memory={most}; give more if the file is one that you trust"
-        )
 
 
 class Runtime:
@@ -73,9 +59,10 @@ class Runtime:
         max_memory: int | str = MAX_MEMORY,
     ) -> None:
         self.model, self.file_bytes = model, file_bytes
-        _refuse_above(max_memory, memory_of(model))
+        limits = Limits.of(max_memory, file_bytes)
+        limits.refuse_model(model)
         self._unknown = Unknown(model)
-        self._ranker = self._unknown.ranker(ranker_of(model))
+        self._ranker = self._unknown.ranker(ranker_of(model, limits))
 
     def __repr__(self) -> str:
         """Who is in it, how it scores, what it takes, and how good it was."""

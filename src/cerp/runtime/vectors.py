@@ -22,17 +22,6 @@ class Vectors(NamedTuple):
     """Of all items."""
 
 
-def memory_of(model: ShippedModel) -> int:
-    """About the bytes that ranking takes: vectors in float32, and once more in float64.
-
-    Of all entities where they are propagated, else of the items, for users are composed as they
-    are asked for.
-    """
-    is_propagated = model.layers and isinstance(model.embedding, ComposedEmbedding)
-    rows = len(model.items) + (len(model.users) if is_propagated else 0)
-    return rows * model.dim * (np.dtype(np.float32).itemsize + 8)
-
-
 def vectors_of(model: ShippedModel) -> Vectors:
     """As stored, as composed, or as propagated over the graph."""
     embedding = model.embedding

@@ -19,10 +19,12 @@ from cerp.runtime import Runtime
 from cerp.server.assets import Document, page_router
 from cerp.server.card import model_card
 from cerp.server.endpoints import Served, router
-from cerp.server.guards import AddSecurityHeaders, AnswerHead, LimitBody, RefuseDoubtful
+from cerp.server.guards import AddSecurityHeaders, AnswerHead, RefuseDoubtful
 from cerp.server.metrics import CountRequests, RequestFigures
+from cerp.server.pressure import LimitWork, ReadBody, SendInPieces
 from cerp.server.schemas import MAX_BODY_BYTES, Problem
 from cerp.server.search import IdSearch
+from cerp.server.work import Work
 
 
 def create_app(
@@ -37,6 +39,7 @@ def create_app(
     ``hosts`` are the names by which it may be asked, whatever the port; None: any.
     """
     measured = RequestFigures(len(file))
+    work = Work()
     app = FastAPI(
         title="cerp",
         version=__version__,
@@ -49,7 +52,9 @@ def create_app(
             Middleware(CountRequests, metrics=measured),
             Middleware(AddSecurityHeaders),
             Middleware(RefuseDoubtful, hosts=hosts),
-            Middleware(LimitBody, limit=MAX_BODY_BYTES),
+            Middleware(SendInPieces),
+            Middleware(ReadBody, limit=MAX_BODY_BYTES),
+            Middleware(LimitWork, work=work),
         ],
         exception_handlers={
             CerpError: _refused,
@@ -66,6 +71,7 @@ def create_app(
         users=IdSearch(runtime.users),
         items=IdSearch(runtime.items, runtime.titles),
         titles=dict(zip(runtime.items.values.tolist(), runtime.titles or (), strict=False)),
+        work=work,
     )
     app.include_router(router)
     page = page_router()

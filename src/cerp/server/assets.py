@@ -7,6 +7,9 @@ from importlib.resources import files
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from cerp.server.pressure import PIECE
 
 MEDIA_TYPES = {
     "css": "text/css; charset=utf-8",
@@ -14,6 +17,18 @@ MEDIA_TYPES = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
+
+
+class _Shared(Response):
+    """Bytes that all answers share: handed over in pieces, each when the one before has left."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        await send(start)
+        for begin in range(0, len(self.body), PIECE):
+            piece = bytes(self.body[begin : begin + PIECE])
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
 
 
 class Document:
@@ -31,7 +46,7 @@ class Document:
         """The whole, or "not modified"."""
         if self.headers["ETag"] in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=self.headers)
-        return Response(self.content, media_type=self.media_type, headers=self.headers)
+        return _Shared(self.content, media_type=self.media_type, headers=self.headers)
 
 
 def page_router() -> APIRouter:

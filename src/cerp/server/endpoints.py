@@ -2,20 +2,25 @@
 
 A single list of a quick model takes about a millisecond of NumPy and is made on
 the event loop, where handing it to a thread would cost more than it frees. Lists
-of slow models, batches, tastes and searches are made in the thread pool, so that
-other requests need not wait for them.
+of slow models, batches, tastes and searches are made by threads beside it (`cerp.server.work`),
+batches in bounded steps, so that other requests need not wait for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import json
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from functools import partial
+from json.encoder import encode_basestring
+from math import isfinite
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Request, Response
-from fastapi.concurrency import run_in_threadpool
+from fastapi.routing import APIRoute
 
 from cerp.data.ids import Id, Ids
+from cerp.errors import ScoreError
 from cerp.runtime import Recommendation, Runtime
 from cerp.server.assets import Document
 from cerp.server.metrics import RequestFigures
@@ -40,10 +45,19 @@ from cerp.server.schemas import (
     SimilarResponse,
 )
 from cerp.server.search import IdSearch
+from cerp.server.work import Work
 
 QUICK = 2**23
 """Multiplications for a list, up to which it is made on the event loop: a few milliseconds."""
+STEP = 2**28
+"""Multiplications of one step of a batch: some 50 milliseconds of a thread."""
+LISTED_AT_ONCE = 4096
+"""Items in the lists of one step, which become objects and text."""
+SHORT_BODY = 2**14
+"""Bytes of JSON that are parsed on the event loop: a fraction of a millisecond."""
 Answer = TypeVar("Answer")
+Results = list[tuple[Id | None, list[Recommendation]]]
+"""For each user the list; None for someone who is described by liked items."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +71,13 @@ class Served:
     users: IdSearch
     items: IdSearch
     titles: Mapping[Id, str]
+    work: Work
 
     async def answer(self, make: Callable[[], Answer]) -> Answer:
-        """One list, made at once where that is quick, else in a thread."""
-        if self.runtime.multiplications <= QUICK:
+        """One list, made at once where that is quick and few wait, else in a thread."""
+        if self.runtime.multiplications <= QUICK and not self.work.is_crowded:
             return make()
-        return await run_in_threadpool(make)
+        return await self.work.run(make)
 
     def named(self, item: Id) -> Named:
         """An item with its title."""
@@ -78,9 +93,30 @@ async def _served(request: Request) -> Served:
     return served
 
 
+class _RequestWithBody(Request):
+    async def json(self) -> Any:
+        """As always, but long texts are parsed by a thread."""
+        body = await self.body()
+        if len(body) <= SHORT_BODY:
+            return json.loads(body)
+        served: Served = self.app.state.served
+        return await served.work.run(lambda: json.loads(body))
+
+
+class _Route(APIRoute):
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def handled(request: Request) -> Response:
+            return await handle(_RequestWithBody(request.scope, request.receive))
+
+        return handled
+
+
 Given = Annotated[Served, Depends(_served)]
 router = APIRouter(
-    responses={status: {"model": Problem} for status in (400, 404, 413, 422)},
+    route_class=_Route,
+    responses={status: {"model": Problem} for status in (400, 404, 408, 413, 422, 500, 503)},
 )
 
 
@@ -102,17 +138,62 @@ async def recommend(
 
 
 @router.post("/recommend", response_model=RecommendResponse)
-def recommend_many(served: Given, asked: RecommendRequest) -> Response:
+async def recommend_many(served: Given, asked: RecommendRequest) -> Response:
     """The best items for several users, or for someone new from the items they like."""
-    answer = _of_users if asked.liked is None else _of_taste
-    # Written out here, in a thread: a large answer must not hold up the event loop.
-    body = RecommendResponse(results=answer(served, asked)).model_dump_json()
-    return Response(body, media_type="application/json")
+    if asked.liked is not None:
+        parts = [await served.work.run_batch(lambda: _written(_of_taste(served, asked), served))]
+    else:
+        users = as_ids(served.runtime.users, asked.users or ())
+        served.runtime.users.encode(users, what="user")  # an unknown one is said before the work
+        size = _users_at_once(served.runtime.multiplications, asked.k)
+        parts = []
+        for start in range(0, len(users), size):
+            step = users[start : start + size]
+            parts.append(
+                await served.work.run_batch(partial(_written_of_users, served, asked, step))
+            )
+    return Response(f'{{"results":[{",".join(parts)}]}}', media_type="application/json")
 
 
-def _of_users(served: Served, asked: RecommendRequest) -> list[Recommendations]:
+def _users_at_once(multiplications: int, k: int) -> int:
+    return max(1, min(STEP // max(1, multiplications), LISTED_AT_ONCE // k))
+
+
+def _written(results: Results, served: Served) -> str:
+    """Lists as JSON, by the thread that made them: a long text would hold up the event loop."""
+    titles = served.titles
+    return ",".join(
+        f'{{"user":{_json(user)},"items":['
+        + ",".join(
+            [
+                f'{{"id":{_json(item)},"title":{_json(titles.get(item))},"score":{score!r}}}'
+                for item, score in _finite(best)
+            ]
+        )
+        + "]}"
+        for user, best in results
+    )
+
+
+def _json(value: Id | None) -> str:
+    if value is None:
+        return "null"
+    return encode_basestring(value) if isinstance(value, str) else str(value)
+
+
+def _finite(best: list[Recommendation]) -> list[Recommendation]:
+    """Scores that JSON can hold: a tower that has diverged makes others."""
+    if not all(isfinite(score) for _, score in best):
+        raise ScoreError("the scores of a user are not finite; the model has diverged in training")
+    return best
+
+
+def _written_of_users(served: Served, asked: RecommendRequest, users: Sequence[Id]) -> str:
+    return _written(_of_users(served, asked, users), served)
+
+
+def _of_users(served: Served, asked: RecommendRequest, users: Sequence[Id]) -> Results:
     runtime = served.runtime
-    users = as_ids(runtime.users, asked.users or ())
     lists = runtime.recommend_many(
         users,
         asked.k,
@@ -121,17 +202,14 @@ def _of_users(served: Served, asked: RecommendRequest) -> list[Recommendations]:
         candidates=_candidates(served, asked),
         unseen_items=asked.unseen_items,
     )
-    return [
-        Recommendations(user=user, items=served.scored(best))
-        for user, best in zip(users, lists, strict=True)
-    ]
+    return list(zip(users, lists, strict=True))
 
 
 def _candidates(served: Served, asked: RecommendRequest) -> list[Id] | None:
     return None if asked.candidates is None else as_ids(served.runtime.items, asked.candidates)
 
 
-def _of_taste(served: Served, asked: RecommendRequest) -> list[Recommendations]:
+def _of_taste(served: Served, asked: RecommendRequest) -> Results:
     runtime = served.runtime
     best = runtime.recommend_for(
         as_ids(runtime.items, asked.liked or ()),
@@ -141,7 +219,7 @@ def _of_taste(served: Served, asked: RecommendRequest) -> list[Recommendations]:
         candidates=_candidates(served, asked),
         unseen_items=asked.unseen_items,
     )
-    return [Recommendations(user=None, items=served.scored(best))]
+    return [(None, best)]
 
 
 @router.get("/similar")
@@ -154,35 +232,36 @@ async def similar(served: Given, item: IdQuery, k: K = 10) -> SimilarResponse:
 
 
 @router.post("/score")
-def score(served: Given, asked: ScoreRequest) -> ScoreResponse:
+async def score(served: Given, asked: ScoreRequest) -> ScoreResponse:
     """Scores of given items for one user."""
     runtime = served.runtime
     user = runtime.users.of_kind(asked.user)
-    scores = runtime.score(user, as_ids(runtime.items, asked.items))
-    return ScoreResponse(user=user, scores=scores.tolist())
+    items = as_ids(runtime.items, asked.items)
+    scores = await served.work.run(lambda: runtime.score(user, items).tolist())
+    return ScoreResponse(user=user, scores=scores)
 
 
 @router.get("/history")
-def history(served: Given, user: IdQuery) -> History:
+async def history(served: Given, user: IdQuery) -> History:
     """Training items of a user."""
     known = served.runtime.users.of_kind(user)
-    items = served.runtime.seen(known)
+    items = await served.work.run(lambda: served.runtime.seen(known))
     return History(
         user=known, total=len(items), items=[served.named(item) for item in items[:MAX_K]]
     )
 
 
 @router.get("/users")
-def users(served: Given, query: SearchQuery = "") -> SearchResponse:
+async def users(served: Given, query: SearchQuery = "") -> SearchResponse:
     """Users whose id starts with the query."""
-    codes = served.users.find(query, MAX_FOUND)
+    codes = await served.work.run(lambda: served.users.find(query, MAX_FOUND))
     return SearchResponse(found=[Named(id=user) for user in served.runtime.users.decode(codes)])
 
 
 @router.get("/items")
-def items(served: Given, query: SearchQuery = "") -> SearchResponse:
+async def items(served: Given, query: SearchQuery = "") -> SearchResponse:
     """Items whose id starts with the query or whose title contains it."""
-    codes = served.items.find(query, MAX_FOUND)
+    codes = await served.work.run(lambda: served.items.find(query, MAX_FOUND))
     return SearchResponse(found=[served.named(item) for item in served.runtime.items.decode(codes)])
 
 

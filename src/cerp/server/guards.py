@@ -1,4 +1,4 @@
-"""ASGI middleware around every request: HEAD, a bound on bodies, headers that browsers heed."""
+"""ASGI middleware around every request: HEAD, who may ask, headers that browsers heed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -39,32 +38,6 @@ class AnswerHead:
         await self.app({**scope, "method": "GET"}, receive, without_body)
 
 
-class LimitBody:
-    """Refuse bodies over ``limit`` bytes (413) by what arrives, not by what was declared."""
-
-    def __init__(self, app: ASGIApp, limit: int) -> None:
-        self.app, self.limit = app, limit
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and count the bytes of its body as they come: none is kept here."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        received = 0
-
-        async def counted() -> Message:
-            nonlocal received
-            message = await receive()
-            received += len(message.get("body", b""))
-            if received > self.limit:
-                raise HTTPException(
-                    413, f"the body is over {self.limit:,} bytes; send it in several requests"
-                )
-            return message
-
-        await self.app(scope, counted, send)
-
-
 class RefuseDoubtful:
     """Refuse requests to another host's name, and those whose length is said in two ways (400).
 
@@ -79,7 +52,9 @@ class RefuseDoubtful:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on what is beyond doubt."""
         if scope["type"] == "http" and (problem := self._problem(Headers(scope=scope))):
-            await JSONResponse({"error": problem}, 400)(scope, receive, send)
+            # The connection ends here: what follows on it may be the other half of a trick.
+            answer = JSONResponse({"error": problem}, 400, {"Connection": "close"})
+            await answer(scope, receive, send)
             return
         await self.app(scope, receive, send)
 

@@ -11,6 +11,10 @@ BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 """Seconds; a recommendation takes about one millisecond."""
 
 
+CLIENT_GONE = 499
+"""What a request without an answer counts as: its client has left."""
+
+
 class RequestFigures:
     """The figures of one app, in a registry of its own."""
 
@@ -54,7 +58,7 @@ class CountRequests:
             await self.app(scope, receive, send)
             return
         started = perf_counter()
-        status = 500
+        status = CLIENT_GONE
 
         async def watched(message: Message) -> None:
             nonlocal status
@@ -64,6 +68,9 @@ class CountRequests:
 
         try:
             await self.app(scope, receive, watched)
+        except Exception:
+            status = 500
+            raise
         finally:
             endpoint = getattr(scope.get("route"), "path", "unknown")
             method = scope["method"] if endpoint != "unknown" else "any"

@@ -66,6 +66,7 @@ async function decode(file) {
   check(optional.every((word) => typeof word === "string"), "what is optional are no words");
   for (const name of [...tensors.keys()]) if (optional.includes(name.split(".")[0])) tensors.delete(name);
   check(tensors.size === 0, `it has a part that is not known: ${[...tensors.keys()][0]}`);
+  check(users > 0 && items > 0, "it has no users, or no items");
   check(!model.layers || model.propagated || model.seen, "it lacks the graph that its vectors come from");
   check((model.head === null) === !about.vectors, "its vectors do not fit its way to score");
   check(!model.propagated || model.head === "dot", "its vectors do not fit its way to score");

@@ -4,6 +4,7 @@
 import { GraphFilter } from "./filter.js";
 import { FoldIn } from "./folding.js";
 import { decodeFile } from "./format.js";
+import { Limits } from "./limits.js";
 import { Neighbours } from "./neighbours.js";
 import { Perceptron } from "./perceptron.js";
 import { compose, propagate } from "./vectors.js";
@@ -22,14 +23,19 @@ export class Model {
   #popular = null; // The scores of items for someone of whom nothing is known, where the file says them.
   #isCold = new Set(); // Users without training rows: they get the popular items.
   #unseen = new Set(); // Items that training never saw: no list holds them unless asked for.
+  #limits;
 
-  /** @param {ArrayBuffer} bytes the content of a .cerp file */
-  static async decode(bytes) {
-    return new Model(await decodeFile(bytes));
+  /** @param {ArrayBuffer} bytes the content of a .cerp file; `maxMemory`: what it may take, 2 GiB unless told otherwise */
+  static async decode(bytes, { maxMemory } = {}) {
+    const limits = new Limits(bytes.byteLength, maxMemory);
+    const file = await decodeFile(bytes);
+    limits.refuseModel(file);
+    return new Model(file, limits);
   }
 
-  constructor(file) {
+  constructor(file, limits) {
     this.#file = file;
+    this.#limits = limits;
     this.#userCode = new Map(file.users.map((id, code) => [id, code]));
     this.#itemCode = new Map(file.items.map((id, code) => [id, code]));
     if (file.cold) {
@@ -115,7 +121,8 @@ export class Model {
   }
 
   #makeFoldIn() {
-    const { tastes } = this.#file;
+    const { tastes, numUsers, numItems } = this.#file;
+    this.#limits.refuseFoldIn(numUsers + numItems, this.#columns);
     if (tastes) return FoldIn.ofTastes(tastes, this.#itemVectors, this.#columns);
     return FoldIn.ofUsers(this.#userVectors, this.#itemVectors, this.#columns);
   }
