@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from cerp.artifact.model import FloatArray, Tastes
 from cerp.data.ids import Int32Array
+from cerp.errors import ScoreError
 from cerp.runtime.scoring import blocks
 
 DoubleArray = npt.NDArray[np.float64]
@@ -77,10 +78,16 @@ class FoldIn:
             return self.mean
         evidence = min(len(liked), MOST_EVIDENCE)
         surprise = self.items[liked].mean(axis=0, dtype=np.float64) - self.expected
-        step = np.linalg.solve(
-            np.eye(len(self.mean)) + evidence * self.spread,
-            evidence * self.user_covariance @ surprise,
-        )
+        try:
+            step = np.linalg.solve(
+                np.eye(len(self.mean)) + evidence * self.spread,
+                evidence * self.user_covariance @ surprise,
+            )
+        except np.linalg.LinAlgError:
+            raise ScoreError(
+                "the vectors of this model are too large to make one for someone new; it has "
+                "diverged in training"
+            ) from None
         vector: DoubleArray = self.mean + step
         return vector
 

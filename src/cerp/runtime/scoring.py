@@ -35,6 +35,10 @@ FEW = 16
 MOST_IN_REACH = 1024
 """Items for a query; to score more of them one by one takes longer than the whole product."""
 LARGEST_SCORE = float(np.finfo(np.float32).max)
+TOO_LARGE = (
+    "the scores of a user are not finite numbers, or too large to be ranked; "
+    "the model has diverged in training"
+)
 BLOCK_BYTES = 8 * 2**20
 """Size of intermediate results."""
 
@@ -95,6 +99,8 @@ class DotHead:
 
     def scores(self, queries: Queries, items: Int32Array | slice) -> FloatArray:
         """Exact scores of some items, (len(queries), number of items)."""
+        if len(queries):
+            self._margin(norms(queries))
         chosen = self.items[items]
         result = np.empty((len(queries), len(chosen)), dtype=np.float32)
         asked = queries.astype(np.float64)
@@ -122,10 +128,7 @@ class DotHead:
         """How far the product of queries of some lengths may be off."""
         largest = lengths * self.largest_norm
         if not largest.max() < LARGEST_SCORE:
-            raise ScoreError(
-                "the scores of a user are not finite numbers, or too large to be ranked; "
-                "the model has diverged in training"
-            )
+            raise ScoreError(TOO_LARGE)
         dim = self.items.shape[1]
         margin: DoubleArray = product_error(dim) * largest + dim * SMALLEST
         return margin
@@ -173,16 +176,27 @@ class DotHead:
         """The k items with the highest cosine, itself left out: one row."""
         query, dim = self.items[[item]], self.items.shape[1]
         lengths = self.norms[item] * self.norms
+        if lengths.max() >= LARGEST_SCORE:  # beyond what the float32 product can estimate
+            return self._similar_by_all(query, item, lengths, k)
         inverse = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
         cosines = ((query @ self.items.T) * inverse).astype(np.float32)
         cosines[0, item] = -np.inf
         margin = np.array([product_error(dim) + dim * SMALLEST * inverse.max()])
         rows, columns = contenders(cosines, k, margin)
-        products = pair_products(query, rows, self.items, columns)
+        return ranked(rows, columns, self._cosines(query, columns, lengths), 1, k)
+
+    def _similar_by_all(self, query: FloatArray, item: int, lengths: DoubleArray, k: int) -> Lists:
+        columns = np.delete(np.arange(len(self.items)), item)
+        cosines = self._cosines(query, columns, lengths)
+        return ranked(np.zeros_like(columns), columns, cosines, 1, k)
+
+    def _cosines(self, query: FloatArray, columns: Int64Array, lengths: DoubleArray) -> FloatArray:
+        """Exact ones of some items; 0 where a vector has no length."""
+        products = pair_products(query, np.zeros_like(columns), self.items, columns)
         exact = np.divide(
             products, lengths[columns], out=np.zeros_like(products), where=lengths[columns] > 0
         )
-        return ranked(rows, columns, exact.astype(np.float32), 1, k)
+        return exact.astype(np.float32)
 
 
 class TowerHead:
@@ -214,10 +228,13 @@ class TowerHead:
         for block in blocks(len(halves), queries.nbytes):
             # Pairs in one row of rows: a product of two matrices, not of a stack of them.
             hidden = (queries[:, None] + halves[block]).reshape(-1, halves.shape[1])
-            for weight, bias in self.rest:
-                hidden = np.maximum(hidden, 0, out=hidden) @ weight
-                hidden += bias
-            result[:, block] = hidden.reshape(len(queries), -1)
+            with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+                for weight, bias in self.rest:
+                    hidden = np.maximum(hidden, 0, out=hidden) @ weight
+                    hidden += bias
+                result[:, block] = hidden.reshape(len(queries), -1)
+        if not np.isfinite(result).all():
+            raise ScoreError(TOO_LARGE)
         return result
 
     def best(self, queries: Queries, k: int, excluded: Excluded) -> Lists:
