@@ -7,9 +7,10 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import uvicorn
@@ -25,6 +26,8 @@ from cerp.server.running import make_server
 from cerp.server.work import Work
 from small_models import small_model
 
+Result = TypeVar("Result")
+
 SOON = 20.0
 """Seconds after which what should happen at once is taken not to happen."""
 
@@ -34,6 +37,12 @@ async def answer(scope: Any, receive: Any, send: Any) -> None:
     message = await receive()
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": message["body"]})
+
+
+def in_a_loop(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """In a thread of its own: tests with a browser leave a running loop in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
 
 
 class Exchange:
@@ -68,27 +77,27 @@ class Exchange:
 
 def test_a_body_is_passed_on_when_it_is_whole():
     exchange = Exchange(b"one, ", b"two.")
-    assert asyncio.run(exchange.run(ReadBody(answer, limit=9))) == 200
+    assert in_a_loop(exchange.run(ReadBody(answer, limit=9))) == 200
     assert exchange.body == b"one, two."
 
 
 def test_a_body_that_does_not_arrive_is_given_up():
     app, exchange = ReadBody(answer, limit=9, seconds=0.01), Exchange(b"one")
-    assert asyncio.run(exchange.run(app)) == 408
+    assert in_a_loop(exchange.run(app)) == 408
     assert exchange.headers[b"connection"] == b"close"
     assert app.held == 0
 
 
 def test_a_body_that_is_too_long_is_refused_by_what_arrives():
     app, exchange = ReadBody(answer, limit=8), Exchange(b"one, ", b"two.")
-    assert asyncio.run(exchange.run(app)) == 413
+    assert in_a_loop(exchange.run(app)) == 413
     assert app.held == 0
 
 
 def test_bodies_together_have_a_bound(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("cerp.server.pressure.MAX_HELD_BYTES", 6)
     exchange = Exchange(b"one, ", b"two.")
-    assert asyncio.run(exchange.run(ReadBody(answer, limit=9))) == 503
+    assert in_a_loop(exchange.run(ReadBody(answer, limit=9))) == 503
     assert exchange.headers[b"retry-after"] == b"1"
 
 
@@ -110,13 +119,13 @@ def test_more_requests_than_are_worked_on_are_told_to_come_back():
         release.set()
         return statuses + [await task for task in waiting] + [await Exchange(b".").run(app)]
 
-    assert asyncio.run(run()) == [503, 200, 200, 200, 200]
+    assert in_a_loop(run()) == [503, 200, 200, 200, 200]
 
 
 def test_a_long_answer_goes_out_in_pieces():
     long = bytes(2 * PIECE) + b"."
     exchange = Exchange(long)
-    assert asyncio.run(exchange.run(SendInPieces(answer))) == 200
+    assert in_a_loop(exchange.run(SendInPieces(answer))) == 200
     assert [len(message.get("body", b"")) for message in exchange.sent] == [0, PIECE, PIECE, 1]
     assert [message.get("more_body") for message in exchange.sent[1:]] == [True, True, False]
 
@@ -133,7 +142,7 @@ def test_an_answer_that_nobody_takes_is_given_up():
         await SendInPieces(answer, seconds=0.01)(exchange.scope, exchange.receive, send)
         return exchange.sent
 
-    assert [message["type"] for message in asyncio.run(run())] == ["http.response.start"]
+    assert [message["type"] for message in in_a_loop(run())] == ["http.response.start"]
 
 
 def test_a_crowd_does_not_fill_the_log(caplog: pytest.LogCaptureFixture):
