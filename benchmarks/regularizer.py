@@ -2,7 +2,7 @@
 
     CERP_DATA_DIR=... python benchmarks/regularizer.py PART [--dataset ml-100k] [--device cpu]
         [--backbones lightgcn,mlp] [--seeds 1] [--epochs 20] [--dim 128]
-        [--rows hash,learned]
+        [--rows hash,learned] [--names penalty,no_penalty]
 
 PART is one of
 
@@ -16,8 +16,8 @@ PART is one of
 
 One pruning run serves all budgets of a run. A run is kept once it is done, so the same command
 goes on where a killed one was. ``--dataset gowalla --device cuda`` runs the same on the paper's
-data. ``--epochs`` are those of training after pruning, and ``--dim`` is that of vectors; without
-them they are the preset's.
+data. ``--names`` are those of the table's or the readings' runs. ``--epochs`` are those of training
+after pruning, and ``--dim`` is that of vectors; without them they are the preset's.
 """
 
 from __future__ import annotations
@@ -169,6 +169,11 @@ class Recipe:
             "budgets": {model.budget: figures(model.facts) for model in models},
         }
 
+    def asked(self, named: dict[str, dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+        """Those of a part that are wanted: all, unless some are named."""
+        wanted = list(named) if self.given.names is None else self.given.names.split(",")
+        return [(name, named[name]) for name in wanted]
+
     def search(self, backbone: str) -> None:
         """One setting after the other, each kept where it validates best."""
         start = self.paper(backbone, ["99%"])
@@ -183,12 +188,12 @@ class Recipe:
 
     def table(self, backbone: str) -> None:
         """All variants, the first seed of each first."""
-        for seed, (name, settings) in product(range(self.given.seeds), TABLE.items()):
+        for seed, (name, settings) in product(range(self.given.seeds), self.asked(TABLE)):
             self.score(backbone, name, self.paper(backbone, BUDGETS), settings, seed)
 
     def readings(self, backbone: str) -> None:
         """Every other reading that the backbone's vectors allow."""
-        for seed, (name, settings) in product(range(self.given.seeds), READINGS.items()):
+        for seed, (name, settings) in product(range(self.given.seeds), self.asked(READINGS)):
             if ONLY.get(name, backbone) == backbone:
                 self.score(backbone, name, self.paper(backbone, BUDGETS), settings, seed)
 
@@ -241,6 +246,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=None)
     parser.add_argument("--dim", type=int, default=None)
+    parser.add_argument("--names", default=None)
     parser.add_argument("--rows", default="hash,learned")
     recipe = Recipe(parser.parse_args())
     for backbone in recipe.given.backbones.split(","):
