@@ -135,7 +135,8 @@ class PruneConfig:
     to the target; ``free``: the paper's dynamics; ``magnitude``: no thresholds and no penalty,
     the largest entries after plain training, to compare the other two with."""
     epochs: int = limited(15, above=0)
-    """In how many epochs the tightest target is to be reached."""
+    """In how many epochs the tightest target is to be reached; in ``free`` mode, in how many
+    thresholds come up to the weights."""
     dense_share: float = limited(0.5, least=0, below=1)
     """``scheduled`` alone: the share of the epochs before the first entry is pruned."""
     max_epochs: int = limited(50, above=0)
@@ -150,8 +151,9 @@ class PruneConfig:
     threshold_learning_rate: float = limited(1e-2, above=0)
     """``scheduled`` alone; ``free`` derives it from ``epochs``."""
     threshold_start: ThresholdStart = "ones"
-    threshold_scale: float = -100.0
-    """``free`` alone: what the initial thresholds, in [0, 1], are multiplied by."""
+    threshold_scale: float | None = limited(-100.0, below=0)
+    """``free`` alone: what the initial thresholds, in [0, 1], are multiplied by; None: what makes
+    the first entry fall half-way through ``epochs`` (`cerp.pruning.clocks.halfway_start`)."""
     penalty: str = "complementary"
     """What is added to the loss while pruning, by its name in `cerp.training.penalties`."""
     gamma: float = limited(1e-3, least=0, most=1)

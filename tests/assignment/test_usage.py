@@ -46,6 +46,8 @@ def test_sums_agree_with_sets_of_places(seed: int, tables: int):
     assert found.average_dimension == pytest.approx(np.mean(unions))
     assert found.overlap == (pytest.approx(np.mean(shared)) if tables > 1 else None)
     assert found.empty_entities == unions.count(0)
+    assert found.few_values == sum(size <= 3 for size in unions)
+    assert found.dimension_deviation == pytest.approx(np.std(unions))
     assert found.dead_rows == (0 if tables == 1 else 2)
     assert found.empty_rows == sum(not row.any() for mask in given for row in mask)
 

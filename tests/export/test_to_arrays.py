@@ -112,6 +112,18 @@ def test_a_file_with_learned_codes_scores_as_its_model(books: int, backbone: str
     assert not {"hash", "ordering"} & facts.keys()
 
 
+def test_a_file_of_a_tower_with_batch_norm_scores_as_its_model(tmp_path: Path):
+    options = {"hidden": [24, 32], "batch_norm": True}
+    config = replace(CONFIG, budgets=("80%",), backbone="mlp", backbone_options=options)
+    [model] = fit_all(splits(), config, replace(QUIET, folder=tmp_path))
+    users = np.arange(120, dtype=np.int32)
+    expected = model.score_all(users).detach().numpy()
+    runtime = Runtime(decode(model.file()))
+    np.testing.assert_allclose(runtime.score_all(users), expected, rtol=1e-4, atol=1e-6)
+    [again] = fit_all(splits(), config, replace(QUIET, folder=tmp_path, resume=True))
+    np.testing.assert_allclose(again.score_all(users).detach().numpy(), expected, rtol=1e-6)
+
+
 def test_several_budgets_of_one_run_share_their_codes_and_are_exact():
     config = replace(CONFIG, budgets=("80%", "90%", "95%"), assignment="learned", codebooks=4)
     models = fit_all(splits(), config, QUIET)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from cerp.errors import ConfigError
 from cerp.models.embeddings.compositional import CompositionalEmbedding
-from cerp.pruning.clocks import FreeClock, ScheduledClock
+from cerp.pruning.clocks import FreeClock, ScheduledClock, halfway_start
 from cerp.training.optimizers import threshold_adam
 
 
@@ -58,6 +59,19 @@ def test_the_free_clock_by_hand():
     assert clock.goal == 0
     assert clock.learning_rate == 10 / 20_000
     assert clock.betas == (0.9, 1 - 100 / 20_000)
+
+
+def test_the_halfway_start_by_hand():
+    # s* = logit(1/2) = 0, and s₁ = logit(1/2 / 4) = logit(1/8) = -ln 7
+    assert halfway_start(0.5, 4) == pytest.approx(-2 * math.log(7))
+
+
+@pytest.mark.parametrize("entries", [100, 47_000, 20_000_000])
+@pytest.mark.parametrize("steps", [60, 3000])
+def test_half_way_thresholds_are_at_the_smallest_weight(entries: int, steps: int):
+    clock = FreeClock(start=halfway_start(0.034, entries), typical_weight=0.034, steps=steps)
+    half = clock.start + clock.learning_rate * steps / 2
+    assert 1 / (1 + math.exp(-half)) == pytest.approx(0.034 / entries)
 
 
 @pytest.mark.parametrize(

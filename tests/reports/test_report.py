@@ -27,6 +27,7 @@ from cerp.data.synthetic import synthetic
 from cerp.errors import DataError
 from cerp.evaluation.baselines import Random
 from cerp.evaluation.evaluate import evaluate
+from cerp.evaluation.id_leak import id_leak
 from cerp.evaluation.popularity import popularity_groups
 from cerp.naming import model_file
 from cerp.presets import preset
@@ -226,10 +227,8 @@ def test_nothing_is_said_of_seeds_when_several_were_trained(tmp_path: Path):
 def test_raw_ids_come_with_their_leak_figures(tmp_path: Path):
     run = write_run(tmp_path / "run", summary("90%", 0.1), ordering="native")
     result = json.loads((run / "metrics.json").read_text())
-    result["id_leak"] = {
-        "item_window": {"native": 0.0153, "shuffled": 0.0006},
-        "user_window": {"native": 0.1, "shuffled": 0.02},
-    }
+    result["id_leak"] = id_leak(SPLITS).summary()  # as a run writes it
+    result["id_leak"]["item_window"] |= {"native": 0.0153, "shuffled": 0.0006}
     (run / "metrics.json").write_text(json.dumps(result))
     assert "item window 0.0153 against 0.0006 shuffled" in text_of(page_of(run))
 
@@ -288,6 +287,31 @@ def test_curves_are_drawn_where_there_are_any(tmp_path: Path):
     assert "prune: 2.5 in epoch 1" in html
     assert "prune: -14.2 in epoch 1" in html
     assert "nan" not in html.lower()
+
+
+def test_curves_are_marked_where_pruning_starts(tmp_path: Path):
+    run = write_run(tmp_path / "run", summary("90%", 0.2))
+    dense = {"stage": "prune", "epoch": 1, "sparsity": 0.86, "penalty": -4.5}
+    later = dense | {"epoch": 2, "sparsity": 0.9, "pruning_started": 1.55}
+    training = {"stage": "train 90%", "epoch": 1, "valid_ndcg@10": 0.1}
+    (run / "curves.jsonl").write_text("\n".join(map(json.dumps, [dense, later, training])))
+    html = page_of(run)
+    assert html.count("pruning starts: epoch 1.55") == 2, "of sparsity and penalty, not of accuracy"
+    assert text_of(html).count("pruning starts") >= 2
+    (run / "curves.jsonl").write_text(json.dumps(dense))
+    assert "pruning starts" not in page_of(run)
+
+
+def test_what_pruning_has_left_is_shown_of_codebooks_alone(tmp_path: Path):
+    bare = write_run(tmp_path / "bare", summary("90%", 0.1))
+    assert "What pruning has left" not in page_of(bare)
+    left = {"overlap": 0.0725, "dim_deviation": 1.25, "empty_entities": 3, "few_values": 17}
+    run = write_run(tmp_path / "run", summary("90%", 0.2, **left))
+    assert "cerp 90% 5.04 1.25 7.25% 3 17" in text_of(page_of(run))
+    before = summary("90%", 0.2, overlap=0.5)  # as versions wrote it that did not count the rest
+    del before["dim_deviation"], before["few_values"]
+    old = write_run(tmp_path / "old", before)
+    assert "cerp 90% 5.04 - 50.0% - -" in text_of(page_of(old))
 
 
 def test_curves_that_cerp_did_not_write_are_refused(tmp_path: Path):

@@ -12,7 +12,9 @@ NOTHING_STORED = Usage(
     sparsity=1.0,
     average_dimension=0.0,
     overlap=None,
+    dimension_deviation=0.0,
     empty_entities=0,
+    few_values=0,
     dead_rows=0,
     empty_rows=0,
 )
@@ -45,7 +47,9 @@ def _usage_of_propagated(tables: PropagatedTables) -> Usage:
         sparsity=0.0,
         average_dimension=float(tables.dim),
         overlap=None,
+        dimension_deviation=0.0,
         empty_entities=zeros,
+        few_values=zeros,
         dead_rows=0,
         empty_rows=zeros,
     )

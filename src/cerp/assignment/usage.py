@@ -19,6 +19,8 @@ from cerp.data.ids import Int64Array
 
 Mask = npt.NDArray[np.bool_]
 
+FEW = 3
+"""An entity with stored values at no more places than these has few."""
 ENTITIES_AT_ONCE = 2**16
 """Entities that are looked at together."""
 
@@ -44,8 +46,12 @@ class Usage:
     overlap: float | None
     """Mean over entities and over pairs of tables of ``|nz(p_k) ∩ nz(q_k)| / d``; None where
     vectors are no sum of tables."""
+    dimension_deviation: float
+    """Standard deviation, over entities, of what `average_dimension` is the mean of."""
     empty_entities: int
     """Entities without a stored value: their vector is zero."""
+    few_values: int
+    """Entities with stored values at no more than `FEW` places, the empty ones among them."""
     dead_rows: int
     """Rows that no entity uses."""
     empty_rows: int
@@ -75,24 +81,27 @@ def count_usage(
     """
     pairs = list(combinations(range(len(masks)), 2)) if combine == "sum" else []
     reached = [np.zeros(len(mask), dtype=bool) for mask in masks]
-    entities = places = empty = shared = 0
+    shared = 0
+    sizes = [np.zeros(0, dtype=np.int64)]
     for chunk in rows:
         parts = [mask[own] for mask, own in zip(masks, chunk, strict=True)]
         together = _stored_places(parts, combine)
-        entities += len(together)
-        places += int(together.sum())
-        empty += int((~together.any(axis=1)).sum())
+        sizes.append(together.sum(axis=1))
         shared += sum(int((parts[one] & parts[other]).sum()) for one, other in pairs)
         for seen, own in zip(reached, chunk, strict=True):
             seen[own] = True
+    places = np.concatenate(sizes)
+    entities = len(places)
     stored = sum(int(mask.sum()) for mask in masks)
     shareable = entities * masks[0].shape[1] * len(pairs)
     return Usage(
         stored_values=stored,
         sparsity=1 - stored / max(full_table, 1),
-        average_dimension=places / max(entities, 1),
+        average_dimension=int(places.sum()) / max(entities, 1),
         overlap=shared / max(shareable, 1) if pairs else None,
-        empty_entities=empty,
+        dimension_deviation=float(places.std()) if entities else 0.0,
+        empty_entities=int((places == 0).sum()),
+        few_values=int((places <= FEW).sum()),
         dead_rows=sum(int((~seen).sum()) for seen in reached),
         empty_rows=sum(int((~mask.any(axis=1)).sum()) for mask in masks),
     )

@@ -142,6 +142,7 @@ def _figures(found: dict[str, Any]) -> list[tuple[object, ...]]:
         ("precision of values", found["precision"] or "mixed"),
         *_rows_of_codebooks(found),
         ("users and items without values", found["empty_entities"]),
+        ("users and items with three values or fewer", found["few_values"]),
         *terms,
     ]
 
@@ -151,6 +152,7 @@ def _table_use(found: dict[str, Any]) -> list[tuple[object, ...]]:
     return [
         ("sparsity", f"{found['sparsity']:.4%}"),
         ("average dimension", found["average_dimension"]),
+        ("standard deviation of the dimension", found["dimension_deviation"]),
         ("overlap", "-" if found["overlap"] is None else f"{found['overlap']:.2%}"),
         ("dead rows", found["dead_rows"]),
         ("empty rows", found["empty_rows"]),

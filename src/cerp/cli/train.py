@@ -111,7 +111,11 @@ def train(
     ] = None,
     preset_name: Annotated[
         Literal["default", "paper"],
-        typer.Option("--preset", help="Where the rest comes from."),
+        typer.Option(
+            "--preset",
+            help="Where the rest comes from; docs/training.md#fidelity-notes has what the two do "
+            "differently.",
+        ),
     ] = "default",
     settings: Annotated[
         Path | None,

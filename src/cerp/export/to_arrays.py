@@ -188,7 +188,7 @@ def assembled(
         layers=backbone.layers,
         weights={
             key: tensor.detach().cpu().float().numpy()
-            for key, tensor in backbone.state_dict().items()
+            for key, tensor in backbone.shipped_weights().items()
         },
         seen=_edges(splits),
         titles=titles,

@@ -67,6 +67,14 @@ class Reference:
 
 
 @dataclass(frozen=True)
+class Mark:
+    """A vertical line through the whole chart, at what happened there."""
+
+    label: str
+    x: float
+
+
+@dataclass(frozen=True)
 class Frame:
     """Size of a chart in the units of its viewBox, and of what is around the plot."""
 
@@ -114,6 +122,7 @@ def line_chart(
     series: Sequence[Series],
     *,
     references: Sequence[Reference] = (),
+    marks: Sequence[Mark] = (),
     x_axis: AxisOf = linear_axis,
     y_axis: AxisOf = linear_axis,
     frame: Frame = LARGE,
@@ -124,19 +133,45 @@ def line_chart(
     ys += [reference.y for reference in references]
     across = x_axis(xs, frame.left, frame.width - frame.right)
     up = y_axis(ys, frame.height - frame.bottom, frame.top)
-    described = "; ".join(f"{line.label}: {_told(line)}" for line in series)
+    told = [f"{line.label}: {_told(line)}" for line in series]
+    told += [f"{mark.label}: {x_label} {mark.x:.3g}" for mark in marks]
     return drawing(
         frame.width,
         frame.height,
         title,
-        f"{y_label} over {x_label}. {described}",
+        f"{y_label} over {x_label}. {'; '.join(told)}",
         words(y_label, 2, FONT_SIZE, "start", "axis-label") if frame.has_y_label else None,
         *_grid(across, up),
         words(x_label, (across.start + across.end) / 2, frame.height - 6, "middle", "axis-label"),
         *(part for line in series for part in _line(line, across, up, frame.marker_size)),
         *_references(references, series, across, up),
+        *(part for mark in marks for part in _mark(mark, series, across, up)),
         class_="chart",
     )
+
+
+def _mark(mark: Mark, series: Sequence[Series], x_axis: Axis, y_axis: Axis) -> list[Element]:
+    """The line, and its label beside it: high or low, where it is farther from all curves."""
+    x, width = x_axis.place(mark.x), text_width(mark.label, FONT_SIZE)
+    has_room = x + 4 + width < x_axis.end
+    left, anchor = (x + 4, "start") if has_room else (x - 4 - width, "end")
+    drawn = [place for line in series for place in _along(line, x_axis, y_axis)]
+
+    def clearance(baseline: float) -> float:
+        box = _Box(left, baseline - FONT_SIZE, left + width, baseline + 2)
+        return min((box.distance(*place) for place in drawn), default=0.0)
+
+    heights = [y_axis.end + share * (y_axis.start - y_axis.end) for share in (0.1, 0.5, 0.95)]
+    return [
+        rule(x, y_axis.start, x, y_axis.end, "reference full"),
+        words(
+            mark.label,
+            left if has_room else x - 4,
+            max(heights, key=clearance),
+            anchor,
+            "reference-label",
+        ),
+    ]
 
 
 def legend(series: Sequence[Series]) -> Element:

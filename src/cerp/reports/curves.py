@@ -5,19 +5,22 @@ from __future__ import annotations
 from xml.etree.ElementTree import Element
 
 from cerp.pages.axes import AxisOf, linear_axis, zero_axis
-from cerp.pages.charts import SMALL, Point, Series, legend, line_chart
+from cerp.pages.charts import SMALL, Mark, Point, Series, legend, line_chart
 from cerp.pages.html import Parts, element, remark
 from cerp.pages.numbers import metric_name
 from cerp.reports.findings import Findings
 from cerp.reports.finished_runs import FinishedRun
 
 PANELS: dict[str, tuple[str, AxisOf]] = {
-    "loss": ("loss", linear_axis),
-    "nnz": ("values left", zero_axis),
+    "loss": ("loss, with \N{GREEK SMALL LETTER GAMMA} times the penalty", linear_axis),
+    "sparsity": ("pruned share of the full table", linear_axis),
     "gamma": ("\N{GREEK SMALL LETTER GAMMA}, weight of the penalty", zero_axis),
+    "penalty": ("penalty, mean over users and items", linear_axis),
     "mean_threshold": ("mean threshold", linear_axis),
 }
 """What is drawn, where a stage has it: its title and its axis. The metric on validation follows."""
+STARTED = "pruning_started"
+"""What the rows of a stage have from the epoch in which it pruned its first entry."""
 MOST_POINTS = 200
 """A curve of more epochs is thinned out: a screen has no more pixels for it."""
 
@@ -46,6 +49,7 @@ def curve_panels(run: FinishedRun) -> Element | None:
                 "epoch",
                 title,
                 lines[name],
+                marks=_marks(run, name),
                 x_axis=zero_axis,
                 y_axis=axis,
                 frame=SMALL,
@@ -63,6 +67,12 @@ def curve_panels(run: FinishedRun) -> Element | None:
         legend(stages) if len(stages) > 1 else None,
         element("div", *charts, class_="panels"),
     )
+
+
+def _marks(run: FinishedRun, name: str) -> list[Mark]:
+    """Where pruning starts, on the charts of what a stage that prunes has written."""
+    rows = [row for rows in run.curves.values() for row in rows if STARTED in row and name in row]
+    return [Mark("pruning starts", rows[0][STARTED])] if rows else []
 
 
 def _how_often(run: FinishedRun) -> str:

@@ -49,7 +49,7 @@ class Origin:
     """Of cerp."""
     device: str
     id_leak: dict[str, dict[str, float]] | None
-    """What raw ids give away, where a run has used them."""
+    """NDCG@10 by window and by numbering, where a run has used raw ids: what they give away."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +160,7 @@ def _read_run(folder: Path) -> FinishedRun:
         config = Config.from_dict(result["config"])
         facts = tuple(map(ModelFacts.from_json, result["models"]))
         fingerprint, version, device = (result[name] for name in _OF_ORIGIN)
-        origin = Origin(fingerprint, version, device, result.get("id_leak"))
+        origin = Origin(fingerprint, version, device, _leak_scores(result.get("id_leak")))
         for name, kind in get_type_hints(Origin).items():
             if not fits(getattr(origin, name), kind):
                 raise TypeError(f"{name} is {getattr(origin, name)!r}")
@@ -173,6 +173,16 @@ def _read_run(folder: Path) -> FinishedRun:
         raise DataError(f"{path} has no models; train the run again")
     curves = _read_curves(folder / "curves.jsonl")
     return FinishedRun(folder, config.method, config, facts, origin, curves)
+
+
+def _leak_scores(told: dict[str, Any] | None) -> dict[str, dict[str, float]] | None:
+    """Of all that `cerp.evaluation.id_leak` tells, the figures that the page shows."""
+    if told is None:
+        return None
+    return {
+        side: {order: told[side][order] for order in ("native", "shuffled")}
+        for side in ("item_window", "user_window")
+    }
 
 
 def _read_curves(path: Path) -> dict[str, Curve]:

@@ -12,6 +12,7 @@ from cerp.reports.commands import reproduction
 from cerp.reports.curves import training
 from cerp.reports.findings import Findings
 from cerp.reports.heat import vectors
+from cerp.reports.patterns import patterns
 from cerp.reports.popularity import popularity
 from cerp.reports.sizes import sizes
 from cerp.reports.summary import summary
@@ -36,7 +37,7 @@ def page(found: Findings, title: str, data: str | None = None, seed: int = 0) ->
         Card("bytes", "Bytes by section", sizes(found)),
         Card("popularity", "Recall by item popularity", popularity(found)),
         Card("vectors", "Ten vectors", vectors(found)),
-        Card("training", "Training", training(found)),
+        Card("training", "Training", [*training(found), *patterns(found)]),
         Card("protocol", "Protocol and conventions", _protocol()),
         Card("reproduce", "How to reproduce", reproduction(found, title, data, seed)),
     ]

@@ -10,8 +10,8 @@ from cerp.data.splits import PARTS
 from cerp.evaluation.metrics import cutoff_of
 from cerp.kinds import fits
 
-LATER = ("assignment", "codebooks", "code_bytes")
-"""What results that were written before codes were learned do not have."""
+LATER = ("assignment", "codebooks", "code_bytes", "dim_deviation", "few_values")
+"""What results of earlier versions do not have."""
 OF_THE_FILE = ("embedding_bytes", "file_bytes", "why_no_file")
 """What only a model that was shipped, or refused to be, has."""
 
@@ -67,6 +67,10 @@ class ModelFacts:
     """How many there are: 2 for the hash; None for a method that has none."""
     code_bytes: int | None = None
     """Of the file: learned codes; 0 where rows follow from a formula, None without a file."""
+    dim_deviation: float | None = None
+    """Standard deviation, over entities, of the number that `avg_dim` is the mean of."""
+    few_values: int | None = None
+    """Entities with stored values at no more than three places, the empty ones among them."""
     embedding_bytes: int | None = None
     """Of the file: values, positions, codes, scales and the order of ids."""
     file_bytes: int | None = None

@@ -13,22 +13,42 @@ from torch import Tensor, nn
 from cerp.choices import PruneMode
 from cerp.config import PruneConfig
 from cerp.errors import TrainingError
+from cerp.models.backbones.base import BatchVectors
 from cerp.models.embeddings.prunable import PrunableEmbedding
 from cerp.models.recommender import Recommender
-from cerp.pruning.clocks import FreeClock, ScheduledClock
+from cerp.pruning.clocks import FreeClock, ScheduledClock, halfway_start
 from cerp.pruning.functional import jaccard, top_mask
 from cerp.pruning.stall import PruningEpoch, StallDetector
 from cerp.training.loop import StageHooks
 from cerp.training.objective import Objective
 from cerp.training.optimizers import adam, threshold_adam, weight_optimizer
+from cerp.training.penalties import PENALTIES
 from cerp.training.search_result import Found, pack, unpack
 
 NNZ_CHECKS_PER_EPOCH = 20
 """How often free pruning counts what is left."""
+STARTED_SHARE = 1e-3
+"""Free pruning has started when so many entries are gone: not at the first that passes through
+zero while it is trained."""
+ENTITIES_AT_ONCE = 2**16
+"""Whose penalty is measured together."""
 DECAY_TIMES_ROWS = 0.1
 """Threshold decay times the number of rows. The loss moves a threshold through the share of a
 batch that uses its row, so the decay that it is weighed against has to fall alike; with the
 paper's two codebooks of 5,000 rows it is the authors' 1e-5."""
+
+
+def threshold_scale(embedding: PrunableEmbedding, config: PruneConfig) -> float:
+    """What the base matrix of the first thresholds is multiplied by."""
+    if config.mode != "free":
+        return -1.0  # Alike but for the base matrix: the shift does the rest.
+    if config.threshold_scale is not None:
+        return config.threshold_scale
+    return halfway_start(_largest(embedding), embedding.weight.numel())
+
+
+def _largest(embedding: PrunableEmbedding) -> float:
+    return float(embedding.weight.detach().abs().max())
 
 
 class PruningHooks(StageHooks):
@@ -50,6 +70,7 @@ class PruningHooks(StageHooks):
         self.limits = sorted(set(limits), reverse=True)
         self.found: dict[int, Found] = {}
         self.records: list[PruningEpoch] = []
+        self.started: float | None = None
 
     @property
     def pending(self) -> list[int]:
@@ -72,18 +93,24 @@ class PruningHooks(StageHooks):
         return replace(usual, gamma=self._gamma(epoch))
 
     def after_epoch(self, epoch: int) -> dict[str, float]:
-        """Values left, sparsity, gamma and the mean effective threshold."""
+        """Values left, sparsity, gamma, the mean effective threshold and the penalty.
+
+        The penalty is the mean over all entities, ``−1/N Σ_k ‖tanh(η e_k)‖²``, whatever its
+        weight. ``pruning_started`` is when the first entries were gone, in epochs.
+        """
         embedding, nnz = self.embedding, self.embedding.nnz
         raised = embedding.threshold
         threshold = 0.0 if raised is None else float((raised.detach() + embedding.shift).mean())
         self.records.append(PruningEpoch(epoch + 1, nnz, threshold, self._gamma(epoch)))
         full = embedding.num_embeddings * embedding.embedding_dim
-        return {
+        row = {
             "nnz": nnz,
             "sparsity": 1 - nnz / full,
             "gamma": self._gamma(epoch),
             "mean_threshold": threshold,
+            "penalty": self._penalty(),
         }
+        return row if self.started is None else {**row, "pruning_started": self.started}
 
     def finish(self) -> None:
         """Meet the budgets that are still open by exact projection."""
@@ -93,15 +120,30 @@ class PruningHooks(StageHooks):
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """What was found, and the records, so far."""
         tensors, facts = pack(self.found)
-        return tensors, {"found": facts, "records": [list(entry) for entry in self.records]}
+        records = [list(entry) for entry in self.records]
+        return tensors, {"found": facts, "records": records, "started": self.started}
 
     def load_state(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         """The inverse of `state`."""
         self.found = unpack(tensors, facts["found"])
         self.records = [PruningEpoch(*entry) for entry in facts["records"]]
+        self.started = facts.get("started")
 
     def _gamma(self, epoch: int) -> float:
         return self.config.gamma * self.config.gamma_decay**epoch
+
+    @torch.no_grad()
+    def _penalty(self) -> float:
+        """Of all entities, their mean."""
+        embedding, penalty = self.embedding, PENALTIES[self.config.penalty]
+        total = 0.0
+        for ids in torch.arange(embedding.num_embeddings, device=embedding.weight.device).split(
+            ENTITIES_AT_ONCE
+        ):
+            vectors = embedding(ids)
+            counts = vectors.new_ones(len(ids))
+            total += float(penalty(BatchVectors((vectors,), counts), self.config.temperature))
+        return total / embedding.num_embeddings
 
     @torch.no_grad()
     def _take(self, *, epoch: float, reached: bool) -> None:
@@ -139,6 +181,8 @@ class ScheduledPruning(PruningHooks):
     def before_step(self, step: int) -> None:
         """Shift the thresholds to where the curve is."""
         self.clock.apply(self.embedding, step)
+        if self.started is None and self.clock.wanted(step) < self.clock.entries:
+            self.started = step / self.steps_per_epoch
 
     def after_step(self, step: int) -> bool:
         """Take what is due."""
@@ -157,8 +201,8 @@ class FreePruning(PruningHooks):
     def clock(self) -> FreeClock:
         """What lifts the thresholds, from the weights as they are at the start."""
         return FreeClock(
-            start=self.config.threshold_scale,
-            typical_weight=float(self.embedding.weight.detach().abs().max()),
+            start=threshold_scale(self.embedding, self.config),
+            typical_weight=_largest(self.embedding),
             steps=self.config.epochs * self.steps_per_epoch,
             weight_decay=DECAY_TIMES_ROWS / self.embedding.num_rows,
         )
@@ -171,6 +215,8 @@ class FreePruning(PruningHooks):
         """Take what is left for the budgets that are met; done when all are, or at a stall."""
         if (step + 1) % max(1, self.steps_per_epoch // NNZ_CHECKS_PER_EPOCH) == 0:
             nnz = self.embedding.nnz
+            if self.started is None and nnz < (1 - STARTED_SHARE) * self.embedding.weight.numel():
+                self.started = (step + 1) / self.steps_per_epoch
             while self.pending and nnz <= self.pending[0]:
                 self._take(epoch=(step + 1) / self.steps_per_epoch, reached=True)
         return not self.pending or self._is_given_up()

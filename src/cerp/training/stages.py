@@ -25,7 +25,7 @@ from cerp.training.losses import LOSSES
 from cerp.training.objective import Objective
 from cerp.training.optimizers import weight_optimizer
 from cerp.training.penalties import PENALTIES
-from cerp.training.pruning_hooks import PRUNING
+from cerp.training.pruning_hooks import PRUNING, threshold_scale
 from cerp.training.sampling import Sampler
 from cerp.training.search_result import Found
 
@@ -67,8 +67,7 @@ def prune(
     assert isinstance(embedding, PrunableEmbedding)
     sampler = training_sampler(model, splits, config, seed)
     if config.mode != "magnitude":
-        # Scheduled thresholds start alike but for the base matrix: the shift does the rest.
-        scale = config.threshold_scale if config.mode == "free" else -1.0
+        scale = threshold_scale(embedding, config)
         # Not the seed of the weights: thresholds must not be drawn from the same numbers.
         generator = torch.Generator(device=model.device).manual_seed(seed + 4)
         embedding.start_pruning(config.threshold_start, scale=scale, generator=generator)

@@ -31,7 +31,7 @@ def full_table() -> FullEmbedding:
     return FullEmbedding(NUM_ENTITIES, DIM, generator=torch.Generator().manual_seed(1))
 
 
-def create(name: str, seed: int = 0, **options: float) -> Backbone:
+def create(name: str, seed: int = 0, **options: object) -> Backbone:
     generator = torch.Generator().manual_seed(seed)
     return backbones.create(name, TRAIN, embedding_dim=DIM, generator=generator, **options)
 
@@ -160,6 +160,49 @@ def test_mlp_widths_halve_from_twice_the_reference_dimension_whatever_the_embedd
     assert mlp.hidden_widths(128) == (128, 64, 32)
     shapes = [tuple(weight.shape) for weight in create("mlp").parameters() if weight.dim() == 2]
     assert shapes == [(128, 2 * DIM), (64, 128), (32, 64), (1, 32)]
+
+
+def normalised() -> mlp.MLP:
+    """A tower with batch norm that has seen a few batches."""
+    tower = create("mlp", hidden=(8, 16, 24), batch_norm=True)
+    assert isinstance(tower, mlp.MLP)
+    for norm in tower.norms:
+        nn.init.uniform_(norm.weight, 0.5, 2, generator=torch.Generator().manual_seed(3))
+        nn.init.normal_(norm.bias, generator=torch.Generator().manual_seed(4))
+    embedding = full_table()
+    for _ in range(5):
+        tower.train()(embedding, USERS, ITEMS)
+    return tower.eval()
+
+
+def test_mlp_can_have_other_widths():
+    tower = create("mlp", hidden=(8, 16))
+    shapes = [tuple(weight.shape) for weight in tower.parameters() if weight.dim() == 2]
+    assert shapes == [(8, 2 * DIM), (16, 8), (1, 16)]
+    for wrong in ((), (0, 4), (8.5,)):
+        with pytest.raises(ConfigError, match=r"hidden is .*give the width of each hidden layer"):
+            create("mlp", hidden=wrong)
+
+
+def test_mlp_with_batch_norm_is_the_plain_tower_with_it():
+    tower, embedding = normalised(), full_table()
+    plain = nn.Sequential()
+    for layer, norm in zip((tower.first, *tower.rest), (*tower.norms, None), strict=True):
+        plain.extend([layer] if norm is None else [layer, norm, nn.ReLU()])
+    users, items = embedding.weight.detach().split([NUM_USERS, NUM_ITEMS])
+    pairs = torch.cat([users.repeat_interleave(NUM_ITEMS, 0), items.repeat(NUM_USERS, 1)], dim=1)
+    expected = plain(pairs).view(NUM_USERS, NUM_ITEMS).detach()
+    torch.testing.assert_close(all_pairs(tower, embedding), expected)
+
+
+def test_batch_norm_is_folded_into_the_layers_that_are_shipped():
+    tower, embedding = normalised(), full_table()
+    twin = create("mlp", seed=9, hidden=(8, 16, 24), batch_norm=True).eval()
+    twin.load_state_dict(tower.shipped_weights())
+    assert list(tower.shipped_weights()) == list(create("mlp").state_dict())
+    torch.testing.assert_close(
+        all_pairs(twin, embedding), all_pairs(tower, embedding), rtol=1e-4, atol=1e-6
+    )
 
 
 def test_networks_are_as_wide_as_for_the_full_dimension():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -416,6 +417,8 @@ def test_diagnostics_by_hand():
         sparsity=1 - 5 / 24,
         average_dimension=9 / 6,
         overlap=1 / 24,
+        dimension_deviation=float(np.std([3, 2, 1, 2, 0, 1])),
+        few_values=6,
         dead_rows=0,
         empty_rows=3,
         empty_entities=1,
@@ -439,6 +442,8 @@ def test_diagnostics_of_three_books_by_hand():
         sparsity=1 - 10 / 24,
         average_dimension=(3 + 3 + 3 + 0 + 0 + 3) / 6,
         overlap=(1 + 1 + 1 + 0 + 0 + 1) / (6 * 3 * 4),
+        dimension_deviation=math.sqrt(2),
+        few_values=6,
         dead_rows=1 + 1 + 0,  # row 2 of the first and of the second book
         empty_rows=1 + 2 + 2,
         empty_entities=2,
@@ -447,6 +452,8 @@ def test_diagnostics_of_three_books_by_hand():
     assert embedding.facts() == {
         "avg_dim": 2.0,
         "overlap": 4 / 72,
+        "dim_deviation": math.sqrt(2),
+        "few_values": 6,
         "assignment": "learned",
         "codebooks": 3,
         "buckets": 3,

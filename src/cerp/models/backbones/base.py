@@ -107,6 +107,11 @@ class Backbone(nn.Module):
         own = (one for one in self.parameters() if one.ndim and len(one) in sizes)
         return sum(one.numel() for one in own)
 
+    def shipped_weights(self) -> dict[str, Tensor]:
+        """The backbone's own weights as a model file has them; `load_state_dict` takes them."""
+        weights: dict[str, Tensor] = self.state_dict()
+        return weights
+
     def entities(self, users: Tensor, items: Tensor) -> Tensor:
         """The entities of a batch in one row, users before items: (B + B·m,)."""
         return torch.cat([users, items.flatten() + self.num_users])

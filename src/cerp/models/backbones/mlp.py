@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812  (torch's own convention)
@@ -40,6 +42,12 @@ class MLP(Backbone):
     The first layer is evaluated as ``(W_u e_u + b₁) + W_i e_i`` with W₁ = [W_u W_i]:
     a user's half is computed once, not once for every item. Weights are
     Xavier-uniform and biases zero.
+
+    ``hidden`` has other widths than `hidden_widths`, such as the 512, 1024 and 2048 of CERP's
+    authors, and with ``batch_norm`` every hidden layer is normalised before its relu, as theirs
+    are: by the batch in training, by running means afterwards. A model file has no
+    normalisation: it is folded into the layers (`shipped_weights`). Of several processes each
+    normalises by its own part of the batch.
     """
 
     capturable = True
@@ -52,11 +60,20 @@ class MLP(Backbone):
         embedding_dim: int,
         generator: torch.Generator | None = None,
         reference_dim: int = 128,
+        hidden: Sequence[int] | None = None,
+        batch_norm: bool = False,
     ) -> None:
         super().__init__(train, embedding_dim=embedding_dim)
-        widths = (*hidden_widths(reference_dim), 1)
+        inner = hidden_widths(reference_dim) if hidden is None else tuple(hidden)
+        if not inner or any(not isinstance(width, int) or width < 1 for width in inner):
+            raise ConfigError(
+                f"hidden is {hidden!r}; give the width of each hidden layer, such as (128, 64, 32)"
+            )
+        widths = (*inner, 1)
+        self.widening = max(inner) / inner[0]
         self.first = linear(2 * embedding_dim, widths[0], generator)
         self.rest = nn.ModuleList(linear(*sizes, generator) for sizes in pairwise(widths))
+        self.norms = nn.ModuleList(map(nn.BatchNorm1d, inner if batch_norm else ()))
 
     def forward(self, embedding: Embedding, users: Tensor, items: Tensor) -> BatchOutput:
         """Scores of a training batch: user codes (B,) against item codes (B, m)."""
@@ -86,10 +103,34 @@ class MLP(Backbone):
     def tower(self, first: Tensor) -> Tensor:
         """Scores (*,) from the first layer's sums (*, width), which it overwrites."""
         hidden = first
-        for layer in self.rest:
+        for number, layer in enumerate(self.rest):
+            if self.norms:
+                rows = hidden.flatten(0, -2)
+                hidden = self.norms[number](rows).view_as(hidden)
             # In place: neither an addition nor a linear layer needs its output for its gradient.
             hidden = layer(hidden.relu_())
         return hidden.squeeze(-1)
+
+    @torch.no_grad()
+    def shipped_weights(self) -> dict[str, Tensor]:
+        """Those of `first` and `rest`, with normalisation folded in.
+
+        ``g (W x + b − m) / √(v + ε) + β = (s W) x + s (b − m) + β`` with ``s = g / √(v + ε)``.
+        """
+        weights = {name: value for name, value in self.state_dict().items() if "norms." not in name}
+        layers = ["first", *(f"rest.{number}" for number in range(len(self.rest)))]
+        for layer, norm in zip(layers, self.norms, strict=False):
+            scale = norm.weight / torch.sqrt(norm.running_var + norm.eps)
+            weights[f"{layer}.weight"] = scale[:, None] * weights[f"{layer}.weight"]
+            shifted = weights[f"{layer}.bias"] - norm.running_mean
+            weights[f"{layer}.bias"] = scale * shifted + norm.bias
+        return weights
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        """Weights with normalisation folded in need none."""
+        if prefix + "norms.0.weight" not in state_dict:
+            self.norms = nn.ModuleList()
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
 class MLPScorer:
@@ -110,7 +151,7 @@ class MLPScorer:
         user_halves = self.mlp.user_half(self.embedding(codes))[:, None]
         scores = user_halves.new_empty(len(users), len(self.item_halves))
         allowed = SCORING_BYTES[scores.device.type]
-        items_at_once = max(1, allowed // max(1, user_halves.nbytes))
+        items_at_once = max(1, int(allowed / max(1, self.mlp.widening * user_halves.nbytes)))
         blocks = torch.split(self.item_halves, items_at_once)
         for block, into in zip(blocks, torch.split(scores, items_at_once, dim=1), strict=True):
             into.copy_(self.mlp.tower(user_halves + block))

@@ -211,6 +211,8 @@ class CompositionalEmbedding(PrunableEmbedding):
         return {
             "avg_dim": found.average_dimension,
             "overlap": found.overlap,
+            "dim_deviation": found.dimension_deviation,
+            "few_values": found.few_values,
             "assignment": "learned" if self.hash is None else "hash",
             "codebooks": len(self.book_rows),
             "buckets": self.book_rows[0],

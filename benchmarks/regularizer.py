@@ -1,0 +1,257 @@
+"""What the penalty of the paper does; writes results/regularizer.json.
+
+    CERP_DATA_DIR=... python benchmarks/regularizer.py PART [--dataset ml-100k] [--device cpu]
+        [--backbones lightgcn,mlp] [--seeds 1] [--epochs 20] [--dim 128]
+        [--rows hash,learned] [--names penalty,no_penalty]
+
+PART is one of
+
+- ``search``: γ, learning rates and decay of the `paper` preset at 99% on validation, from the
+  grids that the paper prints: one setting after the other, in the order of `GRIDS`;
+- ``table``: the paper's table 3: the preset, without the penalty, and without the halving of γ,
+  at 90, 95 and 99%, judged on the test part;
+- ``readings``: the same for other readings of the printed equation and of the authors' code;
+- ``default``: γ and its decay in the default preset, jointly with the clock, at 99% on
+  validation, for hashed and for learned rows.
+
+One pruning run serves all budgets of a run. A run is kept once it is done, so the same command
+goes on where a killed one was. ``--dataset gowalla --device cuda`` runs the same on the paper's
+data. ``--names`` are those of the table's or the readings' runs. ``--epochs`` are those of training
+after pruning, and ``--dim`` is that of vectors; without them they are the preset's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from machine import RESULTS, described, write_figures
+
+from cerp.comparison.tuning_search import without_test
+from cerp.comparison.variants import merged, nested
+from cerp.config import Config, RunOptions
+from cerp.data.datasets import load
+from cerp.data.splits import Splits
+from cerp.models.backbones.base import BatchVectors
+from cerp.paper.published import bucket_count
+from cerp.presets import preset
+from cerp.runs.facts import ModelFacts
+from cerp.runs.fit import fit_all
+from cerp.training.penalties import PENALTIES, complementary
+
+FILE = RESULTS / "regularizer.json"
+BUDGETS = ("90%", "95%", "99%")
+GAMMAS = (1.0, 0.1, 0.01, 1e-3, 1e-4)
+GRIDS: dict[str, tuple[float, ...]] = {
+    "prune.gamma": GAMMAS,
+    "train.learning_rate": (1e-2, 1e-3, 1e-4),
+    "train.weight_decay": (1e-5, 1e-6, 1e-7),
+    "prune.learning_rate": (1e-3, 1e-2, 1e-4),
+    "prune.weight_decay": (1e-5, 1e-6, 1e-7),
+}
+"""What the paper says it chose from; the search starts at the first of each."""
+TABLE: dict[str, dict[str, Any]] = {
+    "penalty": {},
+    "no_penalty": {"prune.gamma": 0.0},
+    "no_gamma_decay": {"prune.gamma_decay": 1.0},
+}
+READINGS: dict[str, dict[str, Any]] = {
+    "the authors' sum over 10 positives": {"prune.penalty": "sum-over-10"},
+    "the sum over the batch": {"prune.penalty": "sum-over-batch"},
+    "eta = 1000": {"prune.temperature": 1000.0},
+    "eta = 10": {"prune.temperature": 10.0},
+    "gamma = 0.1": {"prune.gamma": 0.1},
+    "gamma = 0.01": {"prune.gamma": 0.01},
+    "gamma = 0.001": {"prune.gamma": 0.001},
+    "each entity of the batch once": {"prune.penalty": "distinct"},
+    "each draw of the batch": {"prune.penalty": "every-draw"},
+    "thresholds start at -100": {"prune.threshold_scale": -100.0},
+    "thresholds start at -100 and take 15 epochs, gamma = 0.001": {
+        "prune.threshold_scale": -100.0,
+        "prune.epochs": 15,
+        "prune.gamma": 1e-3,
+        "prune.learning_rate": 2e-3,
+        "prune.weight_decay": 0.0,
+    },
+}
+"""The last is what the preset had up to 0.2."""
+ONLY = {"each entity of the batch once": "lightgcn", "each draw of the batch": "mlp"}
+"""What a backbone's vectors do not tell apart: LightGCN looks at each user once, and the MLP has
+an item as often as it was drawn."""
+CLOCKS = (0.5, 0.1)
+"""Shares of the epochs before the default preset prunes its first entry."""
+DECAYS = (0.5, 0.8, 1.0)
+
+
+@PENALTIES.register("sum-over-10")
+def sum_over_10(vectors: BatchVectors, temperature: float) -> Any:
+    """The authors' batch has 10 positives, and their penalty is not divided by them."""
+    return 10 * complementary(vectors, temperature)
+
+
+@PENALTIES.register("sum-over-batch")
+def sum_over_batch(vectors: BatchVectors, temperature: float) -> Any:
+    """Not divided by the positives, whatever their number: as large as the batch is."""
+    return 1024 * complementary(vectors, temperature)
+
+
+@PENALTIES.register("distinct")
+def distinct(vectors: BatchVectors, temperature: float) -> Any:
+    """Items count once as well, however often they were drawn."""
+    return complementary(vectors._replace(counts=vectors.counts.clamp(max=1)), temperature)
+
+
+@PENALTIES.register("every-draw")
+def every_draw(vectors: BatchVectors, temperature: float) -> Any:
+    """Users count as often as they were drawn, too."""
+    counts = vectors.counts.new_ones(vectors.counts.shape)
+    return complementary(vectors._replace(counts=counts), temperature)
+
+
+class Recipe:
+    """The runs of one part on one data set, each trained once."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.given = given
+        self.part, self.dataset = given.part, given.dataset
+        splits = load(given.dataset)
+        self.splits: Splits = splits if self.is_judged else without_test(splits)
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether the test part is read: where nothing is chosen."""
+        return self.part in ("table", "readings")
+
+    def paper(self, backbone: str, budgets: Iterable[str]) -> Config:
+        """The paper preset, with the paper's buckets where the data is the paper's."""
+        config = preset("paper", backbone)
+        return replace(config, buckets=bucket_count(self.dataset), budgets=tuple(budgets))
+
+    def score(
+        self, backbone: str, name: str, start: Config, settings: dict[str, Any], seed: int = 0
+    ) -> float:
+        """Validation NDCG@10 of a run, the mean over budgets; trained where it is not known."""
+        key = {
+            "part": self.part,
+            "dataset": self.dataset,
+            "backbone": backbone,
+            "name": name,
+            "settings": settings,
+            "seed": seed,
+            "epochs": self.given.epochs,
+            "dim": self.given.dim,
+        }
+        known = [
+            run for run in read_runs() if all(run[part] == value for part, value in key.items())
+        ]
+        if not known:
+            known = [key | self.outcome(start, settings, seed)]
+            runs = [*read_runs(), *known]  # read again: another process may have come first
+            write_figures(FILE, {"runs": runs, "machine": described(self.given.device)})
+            print(json.dumps(known[0]), flush=True)
+        return mean(row["valid_ndcg@10"] for row in known[0]["budgets"].values())
+
+    def outcome(self, start: Config, settings: dict[str, Any], seed: int) -> dict[str, Any]:
+        """Train, and say what came of it by budget."""
+        own = {"train.epochs": self.given.epochs, "dim": self.given.dim, "seed": seed}
+        given = {path: value for path, value in own.items() if value is not None}
+        over = nested({**settings, **given})
+        config = Config.from_dict(merged(start.to_dict(), over))
+        models = fit_all(self.splits, config, RunOptions(quiet=True, device=self.given.device))
+        return {
+            "seconds": round(sum(model.facts.seconds for model in models), 1),
+            "budgets": {model.budget: figures(model.facts) for model in models},
+        }
+
+    def asked(self, named: dict[str, dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+        """Those of a part that are wanted: all, unless some are named."""
+        wanted = list(named) if self.given.names is None else self.given.names.split(",")
+        return [(name, named[name]) for name in wanted]
+
+    def search(self, backbone: str) -> None:
+        """One setting after the other, each kept where it validates best."""
+        start = self.paper(backbone, ["99%"])
+        best = {path: values[0] for path, values in GRIDS.items()}
+        for path, values in GRIDS.items():
+            scores = {
+                value: self.score(backbone, "paper", start, best | {path: value})
+                for value in values
+            }
+            best[path] = max(scores, key=scores.__getitem__)
+        print(f"{self.dataset} {backbone}: {best}")
+
+    def table(self, backbone: str) -> None:
+        """All variants, the first seed of each first."""
+        for seed, (name, settings) in product(range(self.given.seeds), self.asked(TABLE)):
+            self.score(backbone, name, self.paper(backbone, BUDGETS), settings, seed)
+
+    def readings(self, backbone: str) -> None:
+        """Every other reading that the backbone's vectors allow."""
+        for seed, (name, settings) in product(range(self.given.seeds), self.asked(READINGS)):
+            if ONLY.get(name, backbone) == backbone:
+                self.score(backbone, name, self.paper(backbone, BUDGETS), settings, seed)
+
+    def default(self, backbone: str) -> None:
+        """Without the penalty, and with it, at every pace of γ and of the clock."""
+        for rows, seed, share in product(
+            self.given.rows.split(","), range(self.given.seeds), CLOCKS
+        ):
+            start = preset("default", backbone, assignment=rows)
+            self.score(
+                backbone, rows, start, {"prune.gamma": 0.0, "prune.dense_share": share}, seed
+            )
+            for gamma, decay in product(GAMMAS[:-1], DECAYS):
+                pace = {"prune.gamma": gamma, "prune.gamma_decay": decay}
+                self.score(backbone, rows, start, pace | {"prune.dense_share": share}, seed)
+
+
+def figures(facts: ModelFacts) -> dict[str, Any]:
+    """What is left of the codebooks, and how good it is."""
+    search = facts.search or {}
+    found = {
+        "avg_dim": round(facts.avg_dim, 2),
+        "dim_deviation": None if facts.dim_deviation is None else round(facts.dim_deviation, 2),
+        "overlap_pct": None if facts.overlap is None else round(100 * facts.overlap, 2),
+        "empty_entities": facts.empty_entities,
+        "few_values": facts.few_values,
+        "valid_ndcg@10": round(facts.best_valid, 5),
+        "pruned_at_epoch": round(search["epoch"], 2),
+        "stalls_at": None if search["reached"] else round(100 * search["reached_sparsity"], 2),
+    }
+    if "test" in facts.metrics:
+        found["test_ndcg@10"] = round(facts.metrics["test"]["ndcg@10"], 5)
+    return found
+
+
+def read_runs() -> list[dict[str, Any]]:
+    """What was run before."""
+    path = Path(FILE)
+    found: list[dict[str, Any]] = json.loads(path.read_text())["runs"] if path.exists() else []
+    return found
+
+
+def main() -> None:
+    """Run what is missing."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("part", choices=("search", "table", "readings", "default"))
+    parser.add_argument("--dataset", default="ml-100k")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--backbones", default="lightgcn,mlp")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--epochs", type=int, default=None)
+    parser.add_argument("--dim", type=int, default=None)
+    parser.add_argument("--names", default=None)
+    parser.add_argument("--rows", default="hash,learned")
+    recipe = Recipe(parser.parse_args())
+    for backbone in recipe.given.backbones.split(","):
+        getattr(recipe, recipe.part)(backbone)
+
+
+if __name__ == "__main__":
+    main()
