@@ -155,7 +155,7 @@ class Recipe:
             runs = [*read_runs(), *known]  # read again: another process may have come first
             write_figures(FILE, {"runs": runs, "machine": described(self.given.device)})
             print(json.dumps(known[0]), flush=True)
-        return mean(row["valid_ndcg@10"] for row in known[0]["budgets"].values())
+        return float(mean(row["valid_ndcg@10"] for row in known[0]["budgets"].values()))
 
     def outcome(self, start: Config, settings: dict[str, Any], seed: int) -> dict[str, Any]:
         """Train, and say what came of it by budget."""

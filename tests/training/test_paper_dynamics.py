@@ -113,6 +113,7 @@ def test_the_variants_of_table_3_keep_different_entries():
     configs: dict[str, Config] = {
         one.run.variant: one.job.config
         for one in jobs
+        if one.run.variant is not None and one.job.config is not None
         if one.run.preset == "paper" and one.job.backbone == "lightgcn"
     }
     limit = splits().num_entities * DIM // 20

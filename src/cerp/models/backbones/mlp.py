@@ -120,6 +120,9 @@ class MLP(Backbone):
         weights = {name: value for name, value in self.state_dict().items() if "norms." not in name}
         layers = ["first", *(f"rest.{number}" for number in range(len(self.rest)))]
         for layer, norm in zip(layers, self.norms, strict=False):
+            assert isinstance(norm, nn.BatchNorm1d)
+            assert norm.running_mean is not None
+            assert norm.running_var is not None
             scale = norm.weight / torch.sqrt(norm.running_var + norm.eps)
             weights[f"{layer}.weight"] = scale[:, None] * weights[f"{layer}.weight"]
             shifted = weights[f"{layer}.bias"] - norm.running_mean
