@@ -2,7 +2,8 @@
 # make test    every test
 # make lint    ruff, formatting and types
 # make bench   the timings in results/
-# make results-page   docs/results.md from results/
+# make results-page   docs/results.md and docs/frontier.svg from results/
+# make site    the documents as a web site, in site/
 # Each creates .venv when it is missing. PYTHON chooses the interpreter.
 
 PYTHON ?= python3
@@ -10,7 +11,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint format bench results-page clean
+.PHONY: demo test lint format bench results-page site clean
 
 demo: $(INSTALLED)
 	$(BIN)/cerp data info synthetic
@@ -18,10 +19,11 @@ demo: $(INSTALLED)
 	$(BIN)/cerp train synthetic --dim 64 --method ud --budget 95% -o demo/ud --resume
 	$(BIN)/cerp train synthetic --method filter -o demo/filter --resume
 	$(BIN)/cerp train synthetic --dim 64 --budget 90% --budget 95% -o demo/cerp --resume
-	$(BIN)/cerp evaluate popularity demo/ud demo/filter demo/cerp demo/full --data synthetic -k 10
-	$(BIN)/cerp export demo/cerp --data synthetic --budget 95% --values int8 -o demo/model.cerp
+	$(BIN)/cerp train synthetic --dim 64 --budget 95% --mix -o demo/mixture --resume
+	$(BIN)/cerp evaluate popularity demo/ud demo/filter demo/cerp demo/mixture demo/full -k 10
+	$(BIN)/cerp export demo/cerp --budget 95% --values int8 -o demo/model.cerp
 	$(BIN)/cerp inspect demo/model.cerp
-	$(BIN)/cerp report demo/cerp demo/filter demo/ud demo/full --data synthetic -o demo/report.html
+	$(BIN)/cerp report demo/cerp demo/mixture demo/filter demo/ud demo/full -o demo/report.html
 	@echo
 	@echo "The report:               demo/report.html"
 	@echo "The model in a browser:   $(BIN)/cerp serve demo/model.cerp"
@@ -47,6 +49,9 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/thresholds.py
 	$(BIN)/python benchmarks/graph_bytes.py
 	$(BIN)/python benchmarks/serving.py
+	$(BIN)/python benchmarks/batch.py
+	$(BIN)/python benchmarks/shop_week.py
+	$(BIN)/python benchmarks/update.py
 	$(BIN)/python benchmarks/http_load.py
 	$(BIN)/python benchmarks/fold_in.py
 	$(BIN)/python benchmarks/yelp_shape.py
@@ -54,8 +59,13 @@ bench: $(INSTALLED)
 results-page: $(INSTALLED)
 	PYTHONPATH=tools $(BIN)/python -m results_page results docs/results.md
 
+# The site of the documents, with what it is built with beside the rest.
+site: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/zensical build --clean
+
 clean:
-	rm -rf $(VENV) demo .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo site .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

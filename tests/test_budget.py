@@ -127,8 +127,8 @@ def test_budgets_need_no_torch():
 
 @pytest.mark.parametrize(
     ("entities", "budget"),
-    # Of d = 128: 1% of 32,000 x 128 is 40,960; 5% of 6,500 x 128 is 41,600; then 10% and 20%.
-    [(32_000, "99%"), (31_000, "95%"), (6_500, "95%"), (6_000, "90%"), (3_000, "80%"), (10, "80%")],
+    # Of d = 128: 1% of 8,000 x 128 is 10,240; 5% of 1,600 x 128 is 10,240; then 10% and 20%.
+    [(8_000, "99%"), (7_000, "95%"), (1_600, "95%"), (1_500, "90%"), (700, "80%"), (10, "80%")],
 )
 def test_the_default_budget_leaves_enough_values(entities: int, budget: str):
     assert default_budget(entities, 128) == budget

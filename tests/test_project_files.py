@@ -39,8 +39,10 @@ def test_ci_runs_every_python_version_that_is_claimed():
     assert PROJECT["requires-python"] == f">={claimed[0]}"
 
 
-def test_actions_of_others_are_pinned_to_a_version():
-    used = re.findall(r"uses: \S+?@(\S+)", CI)
+@pytest.mark.parametrize("name", ["ci.yml", "publish.yml"])
+def test_actions_of_others_are_pinned_to_a_version(name: str):
+    workflow = (ROOT / ".github/workflows" / name).read_text(encoding="utf-8")
+    used = re.findall(r"uses: \S+?@(\S+)", workflow)
     assert used
     assert all(re.fullmatch(r"v\d+\.\d+\.\d+", version) for version in used)
 
@@ -61,3 +63,14 @@ def test_links_of_documents_lead_to_files(path: Path):
     links = re.findall(r"\]\((?!https?://)([^)#]+)", path.read_text(encoding="utf-8"))
     missing = [link for link in links if not (path.parent / link).exists()]
     assert missing == []
+
+
+def test_the_site_shows_every_document():
+    site = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]
+    shown = re.findall(r"'([\w-]+\.md)'", str(site["nav"]))
+    assert sorted(shown) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+
+
+def test_the_readme_is_short():
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) < 120

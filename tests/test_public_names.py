@@ -12,6 +12,7 @@ import cerp
 
 def test_the_public_names_are_these():
     assert sorted(cerp.__all__) == [
+        "Callback",
         "CerpError",
         "Config",
         "FittedModel",

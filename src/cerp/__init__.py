@@ -21,6 +21,7 @@ from cerp.errors import MissingExtra
 
 if TYPE_CHECKING:
     from cerp import nn as nn
+    from cerp.callbacks import Callback
     from cerp.comparison.compare import compare
     from cerp.comparison.tune import tune
     from cerp.config import Config
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from cerp.runtime import Runtime, load
 
 _HOMES = {
+    "Callback": "cerp.callbacks",
     "CerpError": "cerp.errors",
     "Config": "cerp.config",
     "FittedModel": "cerp.runs.fitted_model",
@@ -61,6 +63,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Callback",
     "CerpError",
     "Config",
     "FittedModel",

@@ -16,6 +16,7 @@ from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from cerp.budget import parse_size
+from cerp.callbacks import Callback
 from cerp.choices import (
     Assignment,
     ComputePrecision,
@@ -285,6 +286,8 @@ class RunOptions:
     watch: Callable[[Progress], str | None] | None = None
     """Asked after every step of training whether to go on: what it answers is why not. The run
     then ends with a `StoppedError`, and can be resumed."""
+    callbacks: tuple[Callback, ...] = ()
+    """Who is told of stages, epochs and the end."""
 
     def __post_init__(self) -> None:
         check_device(self.device)

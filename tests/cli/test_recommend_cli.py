@@ -17,8 +17,7 @@ from cerp.cli import app
 from cerp.data.formats.duckdb_scan import Database, exact
 from cerp.data.ids import Ids
 from cerp.errors import ConfigError, DataError
-from cerp.runtime import Runtime
-from cerp.runtime import list_tables as tables
+from cerp.runtime import Runtime, batch
 
 
 @pytest.fixture
@@ -103,13 +102,20 @@ EXPECTED = [
 
 
 def test_a_table_of_users_becomes_a_table_of_lists(file, tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(tables, "CHUNK", 1)
+    monkeypatch.setattr(batch, "SCORE_BYTES", 1)  # a user a block
     (tmp_path / "users.csv").write_text("name,User-ID\nann,8\nbob,7\n")
     output = tmp_path / "lists.csv"
     shown = run(
         file(), "--users", str(tmp_path / "users.csv"), "-o", str(output), "-k", "2", "--json"
     )
-    assert json.loads(shown) == {"output": str(output), "rows": 4, "skipped_users": 0}
+    assert json.loads(shown) == {
+        "output": str(output),
+        "rows": 4,
+        "users": 2,
+        "folded_users": 0,
+        "skipped_users": 0,
+        "unknown_items": 0,
+    }
     with output.open(newline="") as opened:
         assert list(csv.DictReader(opened)) == EXPECTED
 
@@ -142,7 +148,7 @@ ARABIC_SEVEN = "\N{ARABIC-INDIC DIGIT SEVEN}"
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ([], ConfigError, "exactly one of --user, --liked and --users"),
+        ([], ConfigError, "exactly one of --user, --liked, --similar, --users and --all-users"),
         (["--user", "7", "--liked", "10"], ConfigError, "exactly one of"),
         (["--user", "7", "-o", "lists.csv"], ConfigError, "belong together"),
         (["--user", "9"], DataError, "unknown user 9"),
@@ -152,7 +158,11 @@ ARABIC_SEVEN = "\N{ARABIC-INDIC DIGIT SEVEN}"
         (["--liked", "010"], DataError, "unknown item '010'"),
         (["--user", "ann"], DataError, "ids here are integers; 'ann' is a str"),
         (["--users", "none.csv", "-o", "lists.csv"], DataError, "none.csv: no such file"),
-        (["--users", "users.csv", "-o", "lists.txt"], ConfigError, ".csv or .parquet"),
+        (
+            ["--users", "users.csv", "-o", "lists.txt"],
+            ConfigError,
+            "lists are .csv, .tsv or .jsonl",
+        ),
         (["--users", "users.csv", "-o", "lists.csv"], DataError, "the columns are 'ann', '7'"),
         (
             ["--users", "unknown.csv", "-o", "lists.csv"],
@@ -242,7 +252,7 @@ def test_ids_like_formulas_are_written_as_they_are_with_a_note(file, tmp_path: P
 
 
 def test_unknown_users_are_found_before_any_list_is_made(file, tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(tables, "CHUNK", 1)
+    monkeypatch.setattr(batch, "SCORE_BYTES", 1)  # a user a block
     monkeypatch.setattr(Runtime, "recommend_many", lambda *_, **__: pytest.fail("a list"))
     (tmp_path / "users.csv").write_text("user\n7\n8\n9\n")
     with pytest.raises(DataError, match="line 4: unknown user 9;"):
@@ -257,7 +267,7 @@ def test_unknown_users_are_skipped_when_asked_for_and_counted(file, tmp_path: Pa
     with output.open(newline="") as opened:
         assert list(csv.DictReader(opened)) == EXPECTED
     shown = CliRunner().invoke(app, ["recommend", file(), *asked]).stderr
-    assert "skipped: 2 of the users" in shown
+    assert "skipped 2 of the users" in shown
 
 
 def test_two_commands_may_write_one_table(file, tmp_path: Path, monkeypatch):

@@ -862,3 +862,45 @@ def test_the_service_worker_keeps_every_file_of_the_page():
     text = (PAGE_FILES / "service-worker.js").read_text(encoding="utf-8")
     own = {path.name for path in PAGE_FILES.iterdir()} - {"index.html", "service-worker.js"}
     assert {name for name in own if f'"{name}"' not in text} == set()
+
+
+def test_enter_takes_the_first_suggestion_or_says_why_not(page: Page, url: str):
+    page.goto(url)
+    shown(page)
+    page.get_by_text("My own taste").click()
+    field = page.get_by_role("combobox", name="Items I like")
+    field.fill("title 1")
+    field.press("Enter")
+    expect(page.get_by_role("button", name="Remove Title 10")).to_be_visible()
+    field.fill("no such thing")
+    field.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("There is no item “no such thing”")
+
+
+def test_a_taste_starts_with_examples_and_lists_lead_to_similar_items(page: Page, url: str):
+    runtime = Runtime(decode(encode(small_model("lightgcn"), Encoding())))
+    page.goto(url)
+    shown(page)
+    page.get_by_text("My own taste").click()
+    examples = page.locator("#examples button")
+    expect(examples).to_have_count(6)
+    examples.first.click()
+    expect(page.get_by_role("status")).to_contain_text("10 items for this taste")
+    page.get_by_label("Items", exact=True).fill("4")
+    page.get_by_label("Items", exact=True).press("Tab")
+    expect(page.get_by_role("status")).to_contain_text("4 items for this taste")
+    first = shown(page)[0]
+    page.locator("#recommendations .similar").first.click()
+    expect(page.get_by_role("status")).to_contain_text("4 items like Title")
+    wanted = [str(place.item) for place in runtime.similar_items(int(first), 4)]
+    assert shown(page) == wanted
+
+
+def test_bars_show_the_differences_within_a_list(page: Page, url: str):
+    page.goto(url)
+    shown(page)
+    bars = page.locator("#recommendations meter").evaluate_all(
+        "all => all.map(({ min, max, value }) => (value - min) / (max - min))"
+    )
+    assert bars[0] == pytest.approx(1)
+    assert bars[-1] == pytest.approx(0.15 / 1.15, abs=0.01)

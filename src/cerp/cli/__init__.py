@@ -26,6 +26,7 @@ from cerp.cli import (
     serve,
     train,
     tune,
+    update,
 )
 from cerp.cli.words import for_the_command_line
 from cerp.errors import CerpError
@@ -46,6 +47,7 @@ app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
 app.command("tune")(tune.tune)
+app.command("update")(update.update)
 app.command("export")(export.export)
 app.command("inspect")(inspect.inspect)
 app.command("recommend")(recommend.recommend)
@@ -80,6 +82,8 @@ def options(
       cerp export run --data my-split --values int8 -o model.cerp
       cerp inspect model.cerp
       cerp recommend model.cerp --user 42
+      cerp recommend model.cerp --all-users -k 50 -o lists.parquet
+      cerp update model.cerp today.csv -o next.cerp
       cerp serve model.cerp
       cerp report run --data my-split -o report.html
     """

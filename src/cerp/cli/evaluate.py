@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from cerp.artifact.model import FloatArray
 from cerp.cli.conventions import Conventions, cold_start_words, print_conventions
+from cerp.cli.later import later_of, model_in
 from cerp.cli.options import AsJson, Seed, needs_torch, splits_of
-from cerp.cli.output import print_json, print_table
+from cerp.cli.output import print_json, print_note, print_table
+from cerp.data.ids import Int32Array
 from cerp.data.splits import Part, Splits
 from cerp.errors import DataError
 from cerp.evaluation import evaluate as evaluation
@@ -40,7 +43,8 @@ def evaluate(
             "--data",
             "-d",
             show_default=False,
-            help="A data set by name, a split folder, or a file that is split at random.  "
+            help="A data set by name, a split folder, or a file: the one that a model was made of "
+            "is split at random as then, another holds rows that came after a model file.  "
             "[default: the split that the run keeps]",
         ),
     ] = None,
@@ -72,17 +76,19 @@ def evaluate(
       cerp evaluate popularity --data my-split -k 10 -k 100 --json
       cerp evaluate popularity run model.cerp --data my-split
       cerp evaluate run
+      cerp evaluate popularity model.cerp --data tomorrow.csv
     """
     metric = metric or f"ndcg@{10 if 10 in k else k[0]}"
     _refuse_missing(models)
-    splits = splits_of(data, models, seed=seed)
+    later = later_of(models, data, seed)
+    splits = later.splits if later else splits_of(data, models, seed=seed)
     sample = None if users is None else evaluation.sample_users(splits, on, users, seed)
     judged = {
         label: evaluation.evaluate(
             scorer, splits, on=on, ks=k, users=sample, unseen_items=unseen_items
         )
         for name in dict.fromkeys(models)
-        for label, scorer in _scorers(name, splits, on, seed).items()
+        for label, scorer in _scorers(name, splits, on, seed, is_later=later is not None).items()
     }
     for metrics in judged.values():
         metrics.refuse_unknown(metric)
@@ -92,12 +98,15 @@ def evaluate(
     }
     if as_json:
         context = {"fingerprint": splits.fingerprint, "seed": seed}
+        context |= {"later": later.counts()} if later else {}
         print_json(_as_json(judged, differences) | context)
         return
     ranked = sorted(judged.items(), key=lambda entry: -entry[1].mean[metric])
     _print_metrics(dict(ranked), sorted(set(k)), metric)
     if differences:
         _print_differences(differences)
+    if later:
+        print_note("later rows", str(later))
     found = next(iter(judged.values()))
     cold = cold_start_words(found.summary(), unseen_items=unseen_items)
     print_conventions(whole=conventions, start=f"{len(found.users):,} users of {on}{cold}. ")
@@ -112,8 +121,12 @@ def _refuse_missing(models: Sequence[str]) -> None:
             )
 
 
-def _scorers(name: str, splits: Splits, on: Part, seed: int) -> dict[str, evaluation.Scorer]:
+def _scorers(
+    name: str, splits: Splits, on: Part, seed: int, *, is_later: bool
+) -> dict[str, evaluation.Scorer]:
     """A model that needs no training, that of a file, or every model of a run."""
+    if is_later and name not in UNTRAINED:
+        return {name: _Judged(_same_ids(name, splits))}
     if name not in UNTRAINED and Path(name).is_file():
         return {name: _runtime(name, splits, on)}
     if name in UNTRAINED or not Path(name).is_dir():
@@ -126,14 +139,29 @@ def _scorers(name: str, splits: Splits, on: Part, seed: int) -> dict[str, evalua
     return {f"{name} {model.budget}": model.scorer() for model in models}
 
 
-def _runtime(name: str, splits: Splits, on: Part) -> Runtime:
-    """The model of a file, which must be of the data and must not have learned what it is asked."""
-    runtime = load(name)
+@dataclass(frozen=True)
+class _Judged:
+    """A file on later rows: whatever it was trained on, those came after."""
+
+    runtime: Runtime
+
+    def score_all(self, users: Int32Array) -> FloatArray:
+        return self.runtime.score_all(users)
+
+
+def _same_ids(name: str, splits: Splits) -> Runtime:
+    runtime = load(model_in(Path(name)))
     users = splits.users if runtime.is_item_only else runtime.users
     if (users, runtime.items) != (splits.users, splits.items):
         raise DataError(
             f"{name} was made of other data: its users or items are not those of the data given"
         )
+    return runtime
+
+
+def _runtime(name: str, splits: Splits, on: Part) -> Runtime:
+    """The model of a file, which must be of the data and must not have learned what it is asked."""
+    runtime = _same_ids(name, splits)
     if runtime.trained_on:  # by the name of its file, and before anything else is judged
         evaluation.refuse_learned(name, runtime.trained_on, splits, on)
     return runtime

@@ -10,11 +10,14 @@ import typer
 from cerp.artifact import embedding_bytes, section_bytes
 from cerp.budget import parse_size
 from cerp.choices import ValuePrecision
+from cerp.cli.later import model_in
 from cerp.cli.options import AsJson, Seed, needs_torch, splits_of
 from cerp.cli.output import print_json, print_note, print_table
 from cerp.data.formats.titles import titles_of
 from cerp.errors import ConfigError
 from cerp.files import refuse_unwritable, write_bytes
+from cerp.runtime import load
+from cerp.runtime.vector_tables import refuse_vectors, write_vectors
 
 if TYPE_CHECKING:
     from cerp.runs.encodings import Written
@@ -24,8 +27,22 @@ GraphName = Literal["edges", "tables"]
 
 
 def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN", help="Folder of a finished run; for --vectors also a model file."
+        ),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write.")
+    ] = None,
+    vectors: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the vectors of users and items instead, for an index of inner products: "
+            ".parquet, or .npy with the ids beside it."
+        ),
+    ] = None,
     data: Annotated[
         str | None,
         typer.Option(
@@ -90,7 +107,14 @@ def export(
       cerp export run -o model.cerp
       cerp export run --values int8 -o model.cerp
       cerp export run --data my-split --max-file-size 2MB -o model.cerp
+      cerp export model.cerp --vectors vectors.parquet
     """
+    if (vectors is None) == (output is None):
+        raise ConfigError("say what to write: -o MODEL.cerp, or --vectors VECTORS.parquet")
+    if vectors is not None:
+        _write_vectors(run, budget, vectors, as_json=as_json)
+        return
+    assert output is not None
     with needs_torch("Exporting a run"):
         from cerp.export.size_limit import SizeLimit
         from cerp.runs.encodings import best_written, every_encoding
@@ -115,6 +139,16 @@ def export(
     _print(tried, best, model.config.selection_metric)
     precision = best.values or "no values"
     print_note("saved", f"{output} ({len(best.data):,} bytes, {precision}, {best.graph})")
+
+
+def _write_vectors(place: Path, budget: str | None, output: Path, *, as_json: bool) -> None:
+    refuse_vectors(output)
+    runtime = load(model_in(place, budget))
+    count = write_vectors(runtime, output)
+    if as_json:
+        print_json({"file": str(output), "vectors": count, "dimension": runtime.model.dim})
+    else:
+        print_note("saved", f"{count:,} vectors of {runtime.model.dim} numbers to {output}")
 
 
 def _chosen_model(models: list[FittedModel], budget: str | None) -> FittedModel:

@@ -60,7 +60,7 @@ def train(
         typer.Option(
             help="Pruned share of the full table (99%), a count of values, or bytes of the "
             "embedding (400KB); repeatable.  [default: the highest of 99%, 95%, 90% and 80% that "
-            "leaves 40,000 values, or what --max-file-size allows]"
+            "leaves 10,000 values, or what --max-file-size allows]"
         ),
     ] = None,
     max_file_size: Annotated[
@@ -178,6 +178,9 @@ def train(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Remove the run in -o, and train anew.")
     ] = False,
+    tensorboard: Annotated[
+        Path | None, typer.Option(help="Folder for events that TensorBoard shows.")
+    ] = None,
     conventions: Conventions = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Also print what a researcher wants to know.")
@@ -213,6 +216,7 @@ def train(
         from cerp.runs.kept_split import keep_split
         from cerp.training.distributed import process_group, rank
         from cerp.training.malloc import freed_memory_kept
+        from cerp.training.tensorboard import TensorBoard
     refuse_unclear_budgets(budget or [])
     assert output is not None
     of_the_kind: dict[str, Any] = {
@@ -260,7 +264,10 @@ def train(
         print_note("warning", doubt)
     choice = None
     with process_group(chosen_device(device)) as own_device, freed_memory_kept(own_device):
-        options = RunOptions(own_device, output, resume, overwrite)
+        options = RunOptions(
+            *(own_device, output, resume, overwrite),
+            callbacks=() if tensorboard is None else (TensorBoard(tensorboard),),
+        )
         try:
             if tries_several:
                 choice = fit_to_size(

@@ -269,6 +269,14 @@ def _located(source: str | os.PathLike[str]) -> Path:
     )
 
 
+def is_split_or_name(source: str) -> bool:
+    """Whether `load` takes this for data that is split already, or for a data set by name."""
+    if source == "synthetic" or source in PUBLIC_DATA_SETS:
+        return True
+    path = _located(source)
+    return not Path(source).exists() or _is_split(path) or bool(_part_tables(path))
+
+
 def _is_split(path: Path) -> bool:
     return all((path / file).is_file() for file in SPLIT_FILES)
 

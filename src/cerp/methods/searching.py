@@ -61,6 +61,7 @@ def search_loop(
         precision=config.precision,
         checkpointing=context.checkpointing(stage),
         quiet=context.options.quiet,
+        callbacks=context.options.callbacks,
     )
 
 

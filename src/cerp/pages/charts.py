@@ -30,6 +30,7 @@ MOST_MARKERS = 15
 """On a line; one of more points has them at some only."""
 FONT_SIZE = 13
 """As in chart.css."""
+LEGEND_STEP = 24
 LINE_STEPS = 20
 """Places of a line between two points that labels keep away from."""
 
@@ -191,6 +192,18 @@ def legend(series: Sequence[Series]) -> Element:
         for line in series
     ]
     return element("ul", *entries, class_="legend")
+
+
+def drawn_legend(series: Sequence[Series], left: float, top: float) -> list[Element]:
+    """The same inside a drawing, below each other: for files that stand alone."""
+    parts = []
+    for number, line in enumerate(series):
+        y = top + LEGEND_STEP * number
+        parts += [
+            _marker(line.style, left, y - FONT_SIZE / 3),
+            words(line.label, left + FONT_SIZE, y, "start", "label"),
+        ]
+    return parts
 
 
 def _told(line: Series) -> str:

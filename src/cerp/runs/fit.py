@@ -7,7 +7,7 @@ so that an interrupted run goes on with the stage it was in.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from cerp import presets
+from cerp.callbacks import Callback
 from cerp.config import Config, RunOptions, doubts
 from cerp.data.ids import Float32Array
 from cerp.data.interactions import Interactions
@@ -29,6 +30,7 @@ from cerp.presets import ALS, PresetName, teacher_preset, with_settings
 from cerp.runs.fitted_model import FittedModel
 from cerp.runs.folder import RunFolder, refuse_other
 from cerp.runs.kept_split import keep_split, what_changed
+from cerp.runs.pipeline import Pipeline
 from cerp.runs.planning import make_plan, pipeline
 from cerp.runs.products import Plan
 from cerp.training.devices import chosen_device
@@ -48,6 +50,7 @@ def fit(
     resume: bool = False,
     overwrite: bool = False,
     verbose: bool = True,
+    callbacks: Iterable[Callback] = (),
     **settings: Any,
 ) -> FittedModel:
     """Choose codebook rows, prune, retrain, select on validation, and read the test part once.
@@ -77,6 +80,8 @@ def fit(
         Remove the run that is in ``output``, and train anew.
     verbose
         Whether to show progress, on standard error.
+    callbacks
+        Who is told of stages, epochs and the end, see `cerp.Callback`.
     **settings
         In place of the preset's: ``dim=16``, ``epochs=5``, ``prune_epochs``, ``seed``,
         ``max_file_size="2MB"`` and the like. They mean what the options of ``cerp train``
@@ -90,7 +95,11 @@ def fit(
     """
     chosen = _configured(budget, backbone, method, preset, config, settings)
     folder = None if output is None else Path(output)
-    options = RunOptions(chosen_device(device), folder, resume, overwrite, quiet=not verbose)
+    options = RunOptions(
+        *(chosen_device(device), folder, resume, overwrite),
+        quiet=not verbose,
+        callbacks=tuple(callbacks),
+    )
     splits = as_splits(data, chosen.seed, verbose=verbose)
     for doubt in doubts(chosen) if verbose else ():
         print(f"warning: {doubt}", file=sys.stderr)  # noqa: T201
@@ -147,7 +156,10 @@ def fit_all(splits: Splits, config: Config, options: RunOptions) -> list[FittedM
     """One model per budget of the configuration, in the order given."""
     if options.folder is None:
         plan = make_plan(splits, config, options)
-        return pipeline(plan, splits, options, _teacher(splits, config, options)).models()
+        stages = pipeline(plan, splits, options, _teacher(splits, config, options))
+        models = stages.models()
+        _tell_the_end(stages, models)
+        return models
     folder = RunFolder(options.folder)
     # What cannot be is refused before there is a folder.
     is_there = not options.overwrite and folder.plan()
@@ -162,7 +174,15 @@ def fit_all(splits: Splits, config: Config, options: RunOptions) -> list[FittedM
         models = stages.models()
         if is_new:
             folder.finish(stages.result(models))
+        _tell_the_end(stages, models)
     return models
+
+
+def _tell_the_end(stages: Pipeline, models: list[FittedModel]) -> None:
+    if stages.options.callbacks and rank() == 0:
+        result = stages.result(models)
+        for callback in stages.options.callbacks:
+            callback.on_end(result)
 
 
 def _agreed_plan(
@@ -201,7 +221,7 @@ def _teacher_vectors(
     else:
         if teacher == ALS or teacher in BACKBONES:
             place = options.folder and options.folder / "teacher"
-            own = replace(options, folder=place, resume=True)
+            own = replace(options, folder=place, resume=True, overwrite=False, callbacks=())
             model = fit_all(splits, teacher_preset(teacher, config.dim, config.seed), own)[0]
         else:
             model = load_run(teacher, splits, device=options.device)[0]

@@ -1,10 +1,9 @@
-"""Recommendations for a table of users, as a table: CSV by itself, Parquet with DuckDB."""
+"""Tables of users that lists are wanted for: CSV by itself, Parquet with DuckDB."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,14 +11,9 @@ from cerp.data.formats.columns import USER_NAMES, is_recognised
 from cerp.data.formats.duckdb_scan import Database, ScanError, exact
 from cerp.data.ids import Id, Ids
 from cerp.errors import ConfigError, DataError
-from cerp.files import refuse_unwritable, replacing, scratch_beside
-from cerp.runtime.recommending import Recommendation, Runtime
 
-HEADER = ("user", "item", "rank", "score")
 PARQUET = (".parquet", ".pq")
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-CHUNK = 1024
-"""Users at a time: lists are written before the next ones are made."""
 
 
 class FoundUsers(NamedTuple):
@@ -32,8 +26,6 @@ class FoundUsers(NamedTuple):
 
 def refuse_output(output: Path, users: Path) -> None:
     """Refuse a file that lists for a table of users cannot be written to."""
-    _is_parquet(output)
-    refuse_unwritable(output)
     if output.exists() and users.exists() and output.samefile(users):
         raise ConfigError(f"{output} is the file that the users are read from; choose another name")
 
@@ -72,41 +64,6 @@ def refuse_unknown(found: FoundUsers, path: Path, ids: Ids) -> None:
 def looks_like_a_formula(ids: Ids) -> bool:
     """Whether a spreadsheet that opens a CSV file would compute some of the ids."""
     return not ids.are_integers and any(one[:1] in FORMULA_STARTS for one in ids.values.tolist())
-
-
-def write_lists(
-    path: Path,
-    runtime: Runtime,
-    users: Iterable[Id],
-    recommend: Callable[[list[Id]], list[list[Recommendation]]],
-) -> int:
-    """Write a row for every place of every list, and say how many; the file appears when whole."""
-    with replacing(path) as scratch:
-        if not _is_parquet(path):
-            return _write_csv(scratch, users, recommend)
-        with scratch_beside(path) as table:
-            count = _write_csv(table, users, recommend)
-            _convert(table, scratch, runtime)
-    return count
-
-
-def _write_csv(
-    path: Path,
-    users: Iterable[Id],
-    recommend: Callable[[list[Id]], list[list[Recommendation]]],
-) -> int:
-    count = 0
-    with path.open("w", encoding="utf-8", newline="") as file:
-        table = csv.writer(file, lineterminator="\n")
-        # csv quotes what is in its own line ending, and other readers end lines at a \r too.
-        quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-        table.writerow(HEADER)
-        for chunk in _chunks(users):
-            rows = list(_places(chunk, recommend(chunk)))
-            for row in rows:
-                (quoted if "\r" in f"{row[0]}{row[1]}" else table).writerow(row)
-            count += len(rows)
-    return count
 
 
 def _csv_users(path: Path, ids: Ids) -> Iterator[tuple[str, Id]]:
@@ -149,36 +106,7 @@ def _user_column(names: list[str], path: Path) -> int:
     return found[0]
 
 
-def _chunks(users: Iterable[Id]) -> Iterator[list[Id]]:
-    rest = iter(users)
-    while chunk := list(islice(rest, CHUNK)):
-        yield chunk
-
-
-def _places(
-    users: list[Id], lists: list[list[Recommendation]]
-) -> Iterator[tuple[Id, Id, int, float]]:
-    for user, places in zip(users, lists, strict=True):
-        for rank, place in enumerate(places, start=1):
-            yield user, place.item, rank, place.score
-
-
-def _convert(table: Path, parquet: Path, runtime: Runtime) -> None:
-    kinds = ["BIGINT" if ids.are_integers else "VARCHAR" for ids in (runtime.users, runtime.items)]
-    columns = dict(zip(HEADER, (*kinds, "INTEGER", "FLOAT"), strict=True))
-    target = str(parquet).replace("'", "''")
-    with Database() as database:
-        database.rows(
-            f"copy (select * from read_csv($file, auto_detect=false, header=true, "
-            f"columns={columns}, quote='\"', escape='\"', compression=none, "
-            f"hive_partitioning=false)) to '{target}' "
-            # The target is a scratch file already.
-            "(format parquet, use_tmp_file false)",
-            {"file": exact(table)},
-        )
-
-
 def _is_parquet(path: Path) -> bool:
     if path.suffix not in (".csv", *PARQUET):
-        raise ConfigError(f"{path}: tables of users and lists are .csv or .parquet files")
+        raise ConfigError(f"{path}: tables of users are .csv or .parquet files")
     return path.suffix in PARQUET

@@ -211,12 +211,70 @@ class Runtime:
 
         """
         codes = self._codes(users)
-        wanted = self._wanted(k, exclude, candidates, unseen_items=unseen_items)
+        wanted = self._wanted(
+            k,
+            self._items(exclude),
+            None if candidates is None else self._items(candidates),
+            unseen_items=unseen_items,
+        )
         found: list[list[Recommendation]] = []
         for block in blocks(len(codes), 4 * len(self.items), SCORE_BYTES):
             seen = self._seen(codes[block]) if exclude_seen else None
-            found += self._best(self._ranker.of_users(codes[block]), wanted, seen)
+            found += self._named(self._best(self._ranker.of_users(codes[block]), wanted, seen))
         return found
+
+    def lists_of(
+        self,
+        users: Int32Array,
+        k: int,
+        *,
+        exclude_seen: bool = True,
+        excluded: Int32Array | None = None,
+        candidates: Int32Array | None = None,
+        taken: Places | None = None,
+        unseen_items: bool = False,
+    ) -> Lists:
+        """What `recommend_many` gives, by code: for whoever writes tables of many users.
+
+        Parameters
+        ----------
+        users
+            Codes: places in `users`, from 0.
+        k, exclude_seen, unseen_items
+            As in `recommend`.
+        excluded, candidates
+            Codes of items, distinct and ascending.
+        taken
+            More that single lists do without: positions among the users given, ascending, and
+            for each an item code.
+
+        Returns
+        -------
+        Lists
+            Item codes and scores, one user after the other.
+
+        """
+        wanted = self._wanted(k, excluded, candidates, unseen_items=unseen_items)
+        seen = self._seen(users) if exclude_seen else None
+        return self._best(self._ranker.of_users(users), wanted, _joined(seen, taken))
+
+    def lists_for(
+        self,
+        liked: Int32Array,
+        k: int,
+        *,
+        exclude_seen: bool = True,
+        excluded: Int32Array | None = None,
+        candidates: Int32Array | None = None,
+        unseen_items: bool = False,
+    ) -> Lists:
+        """The one list of someone new, by code; `lists_of` and `recommend_for` say the rest."""
+        wanted = self._wanted(k, excluded, candidates, unseen_items=unseen_items)
+        seen = (np.zeros(len(liked), dtype=np.int64), liked) if exclude_seen else None
+        telling = np.setdiff1d(liked, self._unknown.items, assume_unique=True)
+        if not telling.size:
+            return self._popular(wanted, seen)
+        return self._best(self._ranker.of_liked(telling), wanted, seen)
 
     def recommend_for(
         self,
@@ -258,13 +316,17 @@ class Runtime:
                 "and users meet in the tower only, so liked items say nothing about a user's "
                 "vector. Train 'lightgcn' or 'mf' for that"
             )
-        codes = np.unique(self.items.encode(liked, what="item"))
-        wanted = self._wanted(k, exclude, candidates, unseen_items=unseen_items)
-        seen = (np.zeros(len(codes), dtype=np.int64), codes) if exclude_seen else None
-        telling = np.setdiff1d(codes, self._unknown.items, assume_unique=True)
-        if not telling.size:
-            return self._popular(wanted, seen)
-        return self._best(self._ranker.of_liked(telling), wanted, seen)[0]
+        codes = self._items(liked)
+        return self._named(
+            self.lists_for(
+                codes,
+                k,
+                exclude_seen=exclude_seen,
+                excluded=self._items(exclude),
+                candidates=None if candidates is None else self._items(candidates),
+                unseen_items=unseen_items,
+            )
+        )[0]
 
     def similar_items(self, item: Id, k: int = 10) -> list[Recommendation]:
         """The k items most like one: ``cos(v_i, v_j)`` of the vectors that the model ranks with.
@@ -374,23 +436,26 @@ class Runtime:
         rows = np.repeat(np.arange(len(users)), [len(items) for items in found])
         return rows, np.concatenate(found)
 
+    def _items(self, items: Iterable[Id]) -> Int32Array:
+        """Their codes, distinct and ascending."""
+        return np.unique(self.items.encode(items, what="item"))
+
     def _wanted(
         self,
         k: int,
-        exclude: Iterable[Id],
-        candidates: Iterable[Id] | None,
+        excluded: Int32Array | None,
+        candidates: Int32Array | None,
         *,
         unseen_items: bool,
     ) -> _Wanted:
-        excluded = np.unique(self.items.encode(exclude, what="item"))
+        excluded = NOTHING if excluded is None else excluded
         if not unseen_items and len(self._unknown.items):
             excluded = np.union1d(excluded, self._unknown.items)
         if candidates is None:
             return _Wanted(_checked(k), excluded)
-        chosen = self.items.encode(candidates, what="item")
-        return _Wanted(_checked(k), excluded, np.setdiff1d(chosen, excluded))
+        return _Wanted(_checked(k), excluded, np.setdiff1d(candidates, excluded))
 
-    def _popular(self, wanted: _Wanted, seen: Places | None) -> list[Recommendation]:
+    def _popular(self, wanted: _Wanted, seen: Places | None) -> Lists:
         """The list of someone of whom nothing is known."""
         popular = self._unknown.popular
         if popular is None:
@@ -404,20 +469,21 @@ class Runtime:
         if wanted.candidates is not None:
             others = np.setdiff1d(np.arange(len(popular)), wanted.candidates)
             hidden = hidden._replace(everywhere=others)
-        return self._named(popular_lists(popular, 1, wanted.k, hidden))[0]
+        return popular_lists(popular, 1, wanted.k, hidden)
 
-    def _best(self, asked: Any, wanted: _Wanted, seen: Places | None) -> list[list[Recommendation]]:
+    def _best(self, asked: Any, wanted: _Wanted, seen: Places | None) -> Lists:
         rows, items = seen or NOWHERE
         if wanted.candidates is None:
             excluded = Excluded(rows, items, wanted.excluded)
-            return self._named(self._ranker.best(asked, wanted.k, excluded))
+            return self._ranker.best(asked, wanted.k, excluded)
         if not wanted.candidates.size:
-            return [[] for _ in range(len(asked))]
+            none = [0] * len(asked)
+            return Lists(none, none, NOTHING, NOTHING.astype(np.float32))
         columns = np.searchsorted(wanted.candidates, items)
         known = wanted.candidates.take(columns, mode="clip") == items
         scores = self._ranker.scores(asked, wanted.candidates)
         found = best_of(scores, wanted.k, Excluded(rows[known], columns[known], NOTHING))
-        return self._named(found._replace(columns=wanted.candidates[found.columns]))
+        return found._replace(columns=wanted.candidates[found.columns])
 
     def _named(self, found: Lists) -> list[list[Recommendation]]:
         """Lists by original ids."""
@@ -452,6 +518,16 @@ class _Wanted(NamedTuple):
 Places = tuple[Int64Array, Int32Array]
 """Rows of a batch, and for each an item code."""
 NOWHERE: Places = np.empty(0, dtype=np.int64), NOTHING
+
+
+def _joined(seen: Places | None, taken: Places | None) -> Places | None:
+    """All places of two lots, by row and item."""
+    if seen is None or taken is None:
+        return seen or taken
+    rows = np.concatenate([seen[0], taken[0]])
+    items = np.concatenate([seen[1], taken[1]])
+    order = np.lexsort((items, rows))
+    return rows[order], items[order]
 
 
 def _checked(k: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -11,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
 from cerp._version import __version__
@@ -18,9 +20,12 @@ from cerp.errors import CerpError, ConfigError, DataError
 from cerp.runtime import Runtime
 from cerp.server.assets import Document, page_router
 from cerp.server.card import model_card
+from cerp.server.compression import CompressAnswers
+from cerp.server.docs import docs_page
 from cerp.server.endpoints import Served, router
 from cerp.server.guards import AddSecurityHeaders, AnswerHead, RefuseDoubtful
 from cerp.server.metrics import CountRequests, RequestFigures
+from cerp.server.options import ServeOptions
 from cerp.server.pressure import LimitWork, ReadBody, SendInPieces
 from cerp.server.schemas import MAX_BODY_BYTES, Problem
 from cerp.server.search import IdSearch
@@ -33,11 +38,15 @@ def create_app(
     name: str = "model.cerp",
     *,
     hosts: Sequence[str] | None = None,
+    options: ServeOptions | None = None,
+    others: Mapping[str, tuple[Runtime, bytes]] | None = None,
 ) -> FastAPI:
     """The app of one model, which was read from the bytes ``file`` and is shown as ``name``.
 
-    ``hosts`` are the names by which it may be asked, whatever the port; None: any.
+    ``hosts`` are the names by which it may be asked, whatever the port; None: any. ``others``
+    are more models by name; each answers below ``/models/<name>`` as the first does at the top.
     """
+    options = options or ServeOptions()
     measured = RequestFigures(len(file))
     work = Work()
     app = FastAPI(
@@ -51,33 +60,74 @@ def create_app(
             Middleware(AnswerHead),
             Middleware(CountRequests, metrics=measured),
             Middleware(AddSecurityHeaders),
+            *_cors(options),
             Middleware(RefuseDoubtful, hosts=hosts),
             Middleware(SendInPieces),
             Middleware(ReadBody, limit=MAX_BODY_BYTES),
             Middleware(LimitWork, work=work),
+            Middleware(CompressAnswers),
         ],
-        exception_handlers={
-            CerpError: _refused,
-            HTTPException: _http_problem,
-            RequestValidationError: _invalid,
-            Exception: _failed,
-        },
+        exception_handlers=_HANDLERS,
     )
-    app.state.served = Served(
-        runtime=runtime,
-        file=Document(file, "application/octet-stream"),
-        card=model_card(runtime, file, name),
-        metrics=measured,
-        users=IdSearch(runtime.users),
-        items=IdSearch(runtime.items, runtime.titles),
-        titles=dict(zip(runtime.items.values.tolist(), runtime.titles or (), strict=False)),
-        work=work,
-    )
+    shared = _Shared(measured, options, work)
+    app.state.shared, app.state.models = shared, {}
+    put_model(app, runtime, file, name)
     app.include_router(router)
+    for own_name, (own_runtime, own_file) in (others or {}).items():
+        beside = FastAPI(openapi_url=None, exception_handlers=_HANDLERS)
+        beside.state.shared = shared
+        put_model(beside, own_runtime, own_file, own_name)
+        beside.include_router(router)
+        beside.state.routes = [*beside.routes, *router.routes]
+        app.state.models[own_name] = beside
+        app.mount(f"/models/{own_name}", beside)
+    if options.docs:
+        document = Document(docs_page(app.openapi()).encode(), "text/html; charset=utf-8")
+        app.add_api_route("/docs", document.respond, response_model=None, include_in_schema=False)
     page = page_router()
     app.include_router(page)
     app.state.routes = [*app.routes, *router.routes, *page.routes]
     return app
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """What all models of a server have in common."""
+
+    metrics: RequestFigures
+    options: ServeOptions
+    work: Work
+
+
+def put_model(app: FastAPI, runtime: Runtime, file: bytes, name: str) -> None:
+    """Answer from this model from now on; requests in flight keep the one that they began with."""
+    shared: _Shared = app.state.shared
+    app.state.served = Served(
+        runtime=runtime,
+        file=Document(file, "application/octet-stream"),
+        card=model_card(runtime, file, name, shared.options),
+        metrics=shared.metrics,
+        users=IdSearch(runtime.users),
+        items=IdSearch(runtime.items, runtime.titles),
+        titles=dict(zip(runtime.items.values.tolist(), runtime.titles or (), strict=False)),
+        work=shared.work,
+        options=shared.options,
+    )
+    if hasattr(app.state, "models"):  # the first one, whose size is told
+        shared.metrics.model_bytes.set(len(file))
+
+
+def _cors(options: ServeOptions) -> list[Middleware]:
+    if not options.origins:
+        return []
+    return [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=list(options.origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["content-type"],
+        )
+    ]
 
 
 async def _refused(request: Request, error: Exception) -> Response:
@@ -122,6 +172,14 @@ def _described(problem: dict[str, Any]) -> str:
 async def _failed(request: Request, error: Exception) -> Response:
     """A bug: the traceback goes to the log, not to the client."""
     return _problem(500, "the server failed on this request; its log says more")
+
+
+_HANDLERS: dict[int | type[Exception], Any] = {
+    CerpError: _refused,
+    HTTPException: _http_problem,
+    RequestValidationError: _invalid,
+    Exception: _failed,
+}
 
 
 def _problem(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:

@@ -18,12 +18,14 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 
 from cerp.data.ids import Id, Ids
 from cerp.errors import ScoreError
 from cerp.runtime import Recommendation, Runtime
 from cerp.server.assets import Document
 from cerp.server.metrics import RequestFigures
+from cerp.server.options import ServeOptions
 from cerp.server.schemas import (
     MAX_FOUND,
     MAX_K,
@@ -56,8 +58,9 @@ LISTED_AT_ONCE = 4096
 SHORT_BODY = 2**14
 """Bytes of JSON that are parsed on the event loop: a fraction of a millisecond."""
 Answer = TypeVar("Answer")
-Results = list[tuple[Id | None, list[Recommendation]]]
-"""For each user the list; None for someone who is described by liked items."""
+Results = list[tuple[Id | None, list[Recommendation] | None]]
+"""For each user the list, or None for one who is not known; no user for a list by liked items."""
+UNKNOWN = '"items":[],"error":"unknown user; only users of the training data are known"'
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,7 @@ class Served:
     items: IdSearch
     titles: Mapping[Id, str]
     work: Work
+    options: ServeOptions
 
     async def answer(self, make: Callable[[], Answer]) -> Answer:
         """One list, made at once where that is quick and few wait, else in a thread."""
@@ -144,7 +148,8 @@ async def recommend_many(served: Given, asked: RecommendRequest) -> Response:
         parts = [await served.work.run_batch(lambda: _written(_of_taste(served, asked), served))]
     else:
         users = as_ids(served.runtime.users, asked.users or ())
-        served.runtime.users.encode(users, what="user")  # an unknown one is said before the work
+        if not any(user in served.runtime.users for user in users):
+            served.runtime.users.encode(users, what="user")  # nobody is known: an error says so
         size = _users_at_once(served.runtime.multiplications, asked.k)
         parts = []
         for start in range(0, len(users), size):
@@ -163,7 +168,9 @@ def _written(results: Results, served: Served) -> str:
     """Lists as JSON, by the thread that made them: a long text would hold up the event loop."""
     titles = served.titles
     return ",".join(
-        f'{{"user":{_json(user)},"items":['
+        f'{{"user":{_json(user)},{UNKNOWN}}}'
+        if best is None
+        else f'{{"user":{_json(user)},"items":['
         + ",".join(
             [
                 f'{{"id":{_json(item)},"title":{_json(titles.get(item))},"score":{score!r}}}'
@@ -194,15 +201,17 @@ def _written_of_users(served: Served, asked: RecommendRequest, users: Sequence[I
 
 def _of_users(served: Served, asked: RecommendRequest, users: Sequence[Id]) -> Results:
     runtime = served.runtime
+    known = [user for user in users if user in runtime.users]
     lists = runtime.recommend_many(
-        users,
+        known,
         asked.k,
         exclude_seen=asked.exclude_seen,
         exclude=as_ids(runtime.items, asked.exclude),
         candidates=_candidates(served, asked),
         unseen_items=asked.unseen_items,
     )
-    return list(zip(users, lists, strict=True))
+    found = dict(zip(known, lists, strict=True))
+    return [(user, found.get(user)) for user in users]
 
 
 def _candidates(served: Served, asked: RecommendRequest) -> list[Id] | None:
@@ -244,6 +253,8 @@ async def score(served: Given, asked: ScoreRequest) -> ScoreResponse:
 @router.get("/history")
 async def history(served: Given, user: IdQuery) -> History:
     """Training items of a user."""
+    if not served.options.history:
+        raise HTTPException(404, "this server does not tell what users have in training")
     known = served.runtime.users.of_kind(user)
     items = await served.work.run(lambda: served.runtime.seen(known))
     return History(
@@ -274,7 +285,16 @@ async def model(served: Given) -> ModelCard:
 @router.get("/model.cerp", response_class=Response)
 async def model_file(served: Given, request: Request) -> Response:
     """The very file, for runtimes elsewhere: the page runs it in the browser."""
+    if not served.options.download:
+        raise HTTPException(404, "this server does not hand out its file")
     return served.file.respond(request)
+
+
+@router.get("/models")
+async def models(request: Request) -> dict[str, ModelCard]:
+    """The models that are served beside this one, by name; they answer below /models/<name>."""
+    beside = getattr(request.app.state, "models", {})
+    return {name: app.state.served.card for name, app in beside.items()}
 
 
 @router.get("/health")

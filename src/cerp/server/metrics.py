@@ -33,9 +33,10 @@ class RequestFigures:
             buckets=BUCKETS,
             registry=self.registry,
         )
-        Gauge("cerp_model_bytes", "Size of the served file.", registry=self.registry).set(
-            model_bytes
+        self.model_bytes = Gauge(
+            "cerp_model_bytes", "Size of the served file.", registry=self.registry
         )
+        self.model_bytes.set(model_bytes)
 
     def text(self) -> bytes:
         """In Prometheus' exposition format."""

@@ -32,6 +32,7 @@ CLOSE = {"Connection": "close"}
 """Of a request that was not read to its end."""
 ALWAYS_ANSWERED = ("/health",)
 BATCHES = ("POST", "/recommend")
+"""Also below the path of a model by name."""
 
 
 class ReadBody:
@@ -118,7 +119,7 @@ class LimitWork:
         if scope["type"] != "http" or scope["path"] in ALWAYS_ANSWERED:
             await self.app(scope, receive, send)
             return
-        is_batch = (scope["method"], scope["path"]) == BATCHES
+        is_batch = scope["method"] == BATCHES[0] and scope["path"].endswith(BATCHES[1])
         is_full = self.work.requests >= self.limit
         if is_full or (is_batch and self.work.batches >= self.batches):
             busy = JSONResponse({"error": "the server is busy; try again soon"}, 503, RETRY)

@@ -87,6 +87,7 @@ class Recommendations(BaseModel):
 
     user: GivenId | None
     items: list[Scored]
+    error: str | None = Field(default=None, description="Why there is no list for this user.")
 
 
 class RecommendResponse(BaseModel):
@@ -133,6 +134,8 @@ class ModelCard(BaseModel):
     items: int
     dim: int
     has_history: bool
+    excludes_seen: bool
+    can_download: bool
     takes_liked_items: bool
     knows_popular_items: bool
     total_bytes: int

@@ -13,7 +13,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +24,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from cerp.callbacks import Callback
 from cerp.choices import ComputePrecision
 from cerp.config import Progress
 from cerp.errors import StoppedError, TrainingError
@@ -129,6 +130,7 @@ class Loop:
         checkpointing: Checkpointing | None = None,
         quiet: bool = False,
         watch: Callable[[Progress], str | None] | None = None,
+        callbacks: Sequence[Callback] = (),
     ) -> None:
         self.watch = watch
         self.model, self.sampler, self.optimizers = model, sampler, optimizers
@@ -141,6 +143,7 @@ class Loop:
             [float(group["lr"]) for group in optimizer.param_groups] for optimizer in optimizers
         ]
         self.rank, self.world = rank(), world_size()
+        self.callbacks = callbacks if self.rank == 0 else ()
         self.losses = torch.zeros(len(sampler), device=sampler.device)
         self.history: list[dict[str, float]] = []
         self.finished = False
@@ -158,6 +161,8 @@ class Loop:
         were judged.
         """
         self._resume()
+        for callback in self.callbacks:
+            callback.on_stage(self.label)
         self.model.train()
         total = self.epochs * len(self.sampler)
         with (
@@ -284,7 +289,7 @@ class Loop:
             row[f"valid_{stopping.metric}"] = score
             self.model.train()
             self._remember(score, epoch + 1, stopping.patience)
-        self.history.append(row)
+        self._tell(row)
 
     def _end_within_epoch(self) -> None:
         """The row of an epoch that the stage did not need to the end."""
@@ -294,7 +299,13 @@ class Loop:
         if self.world > 1:
             dist.all_reduce(losses)
         row = {"epoch": epoch + steps / len(self.sampler), "loss": float(losses.mean())}
-        self.history.append({**row, **self.hooks.after_epoch(epoch)})
+        self._tell({**row, **self.hooks.after_epoch(epoch)})
+
+    def _tell(self, row: dict[str, float]) -> None:
+        self.history.append(row)
+        figures = {name: value for name, value in row.items() if name != "epoch"}
+        for callback in self.callbacks:
+            callback.on_epoch(self.label, row["epoch"], figures)
 
     def _remember(self, score: float, epoch: int, patience: int) -> None:
         if score > self.best[0]:

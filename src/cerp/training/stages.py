@@ -86,6 +86,7 @@ def prune(
         checkpointing=checkpointing,
         quiet=options.quiet,
         watch=options.watch,
+        callbacks=options.callbacks,
     )
     loop.run()
     hooks.finish()
@@ -154,6 +155,7 @@ def train(
         checkpointing=checkpointing,
         quiet=options.quiet,
         watch=options.watch,
+        callbacks=options.callbacks,
     )
     loop.run()
     score, epoch = loop.best

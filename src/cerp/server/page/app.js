@@ -4,7 +4,8 @@ import { Browser, Server } from "./backends.js";
 import { drawBytes, readable } from "./bytes.js";
 import { combobox, nameOf } from "./combobox.js";
 
-const K = 10;
+const EXAMPLES = 6;
+const LEAST_BAR = 0.15; // Of the longest bar: the last item of a list has one too.
 const HISTORY_SHOWN = 100;
 const MODEL_FILE = "model.cerp";
 const PREFERENCE = "cerp-in-browser";
@@ -15,33 +16,46 @@ let browser = null; // A promise, from when the model was first wanted here.
 const card = server.card();
 let liked = [];
 let newest = 0;
+let similarTo = null; // The item whose neighbours are shown in place of recommendations.
 
 const backend = async () => (at("in-browser").checked && browser) || server;
 const mode = () => new FormData(at("ask")).get("mode");
+const amount = () => Math.min(1000, Math.max(1, Math.round(Number(at("amount").value)) || 10));
 const milliseconds = (value) => `${value < 10 ? value.toFixed(1) : Math.round(value)} ms`;
 
 /** Before anything has been asked of the server: what someone does at once must not get lost. */
 function listen() {
-  combobox(at("user"), async (text) => (await backend()).search("users", text), ({ id }) => {
+  const searching = (kind) => async (text) => (await backend()).search(kind, text);
+  const missing = (what) => (text) => showError(new Error(`There is no ${what} “${text}”, and none that starts like it.`));
+  combobox(at("user"), searching("users"), ({ id }) => {
     at("user").value = id;
-    refresh();
-  });
-  combobox(at("item"), async (text) => (await backend()).search("items", text), (item) => {
-    at("item").value = "";
-    if (!liked.some(({ id }) => id === item.id)) liked.push(item);
-    refresh();
-  });
+    ask();
+  }, missing("user"));
+  combobox(at("item"), searching("items"), like, missing("item"));
   at("ask").addEventListener("submit", (event) => {
     event.preventDefault();
-    refresh();
+    ask();
   });
-  at("ask").addEventListener("change", (event) => event.target.name === "mode" && refresh());
+  at("ask").addEventListener("change", (event) => event.target.name === "mode" && ask());
+  at("amount").addEventListener("change", refresh);
   at("any-user").addEventListener("click", anyUser);
   at("in-browser").addEventListener("change", changePlace);
 }
 
+/** A question about someone: no item is looked at any more. */
+function ask() {
+  similarTo = null;
+  return refresh();
+}
+
+function like(item) {
+  at("item").value = "";
+  if (!liked.some(({ id }) => id === item.id)) liked.push(item);
+  ask();
+}
+
 async function start() {
-  const { name, backbone, users, items, takes_liked_items: takesLikedItems } = await card;
+  const { name, backbone, users, items, takes_liked_items: takesLikedItems, can_download: canDownload } = await card;
   document.title = `${name} · cerp`;
   const whom = users ? `${users.toLocaleString("en")} users, ` : "";
   const sizes = `${whom}${items.toLocaleString("en")} items`;
@@ -59,7 +73,10 @@ async function start() {
     document.querySelector("[value=taste]").checked = true;
     await refresh();
   }
-  if (localStorage.getItem(PREFERENCE) === "yes") {
+  if (canDownload === false) {
+    at("in-browser").disabled = true;
+    at("in-browser").parentElement.title = "This server does not hand out its file.";
+  } else if (localStorage.getItem(PREFERENCE) === "yes") {
     at("in-browser").checked = true;
     await changePlace();
   }
@@ -78,7 +95,7 @@ async function anyUser() {
     showError(error);
     return;
   }
-  await refresh();
+  await ask();
 }
 
 /** The switch: on, the file is fetched and decoded here, once. */
@@ -115,29 +132,33 @@ async function refresh() {
   at("taste-panel").hidden = !taste;
   showChips();
   const user = at("user").value.trim();
-  const isNobody = taste && liked.length === 0;
+  const isNobody = !similarTo && taste && liked.length === 0;
   const knowsPopular = isNobody && (await card).knows_popular_items;
   if (own !== newest) return;
-  if (isNobody ? !knowsPopular : !taste && user === "") {
+  if (isNobody && knowsPopular) showExamples();
+  if (isNobody ? !knowsPopular : !similarTo && !taste && user === "") {
     showHistory(null);
+    if (taste) showExamples();
     show([], taste ? "Nothing chosen yet." : "Type a user id.");
     return;
   }
   at("recommendations").classList.add("stale");
   try {
-    const [place, { has_history: hasHistory }] = await Promise.all([backend(), card]);
+    const [place, { has_history: hasHistory, excludes_seen: excludesSeen }] = await Promise.all([backend(), card]);
     const started = performance.now();
-    const items = taste
-      ? await place.recommendFor(liked.map(({ id }) => id), K)
-      : await place.recommend(user, K, hasHistory);
+    let items;
+    if (similarTo) items = await place.similar(similarTo.id, amount());
+    else if (taste) items = await place.recommendFor(liked.map(({ id }) => id), amount());
+    else items = await place.recommend(user, amount(), excludesSeen ?? hasHistory);
     const took = performance.now() - started;
     const received = server.received;
-    const history = !taste && hasHistory ? await place.history(user) : null;
+    const history = !taste && !similarTo && hasHistory ? await place.history(user) : null;
     if (own !== newest) return;
     showTime(place, took, received);
     showHistory(history);
-    const whose = isNobody ? "popular items" : `items for ${taste ? "this taste" : `user ${user}`}`;
-    show(items, `${items.length} ${whose}, computed ${place === server ? "by the server" : "in this browser"}.`);
+    const asked = isNobody ? "that are popular" : taste ? "for this taste" : `for user ${user}`;
+    const whom = similarTo ? `like ${similarTo.title ?? similarTo.id}` : asked;
+    show(items, `${items.length} items ${whom}, computed ${place === server ? "by the server" : "in this browser"}.`);
   } catch (error) {
     if (own === newest) showError(error);
   }
@@ -146,8 +167,10 @@ async function refresh() {
 function show(items, status) {
   at("error").hidden = true;
   at("status").textContent = status;
+  // Scores mean nothing but their order: bars show the differences within the list.
   const best = Math.max(...items.map(({ score }) => score));
-  const worst = Math.min(0, ...items.map(({ score }) => score));
+  const worst = Math.min(...items.map(({ score }) => score));
+  const zero = best > worst ? worst - (best - worst) * LEAST_BAR : worst - 1;
   at("recommendations").classList.remove("stale");
   at("recommendations").replaceChildren(
     ...items.map((item) => {
@@ -156,10 +179,36 @@ function show(items, status) {
       name.append(...nameOf(item));
       const score = Object.assign(document.createElement("span"), { className: "score" });
       score.textContent = item.score.toPrecision(4);
-      const bar = Object.assign(document.createElement("meter"), { min: worst, max: best, value: item.score });
+      const bar = Object.assign(document.createElement("meter"), { min: zero, max: best, value: item.score });
       bar.setAttribute("aria-hidden", "true"); // The score says the same.
-      row.append(name, score, bar);
+      row.append(name, score, similarButton(item), bar);
       return row;
+    }),
+  );
+}
+
+function similarButton(item) {
+  const button = Object.assign(document.createElement("button"), { type: "button", className: "link similar" });
+  button.textContent = "Similar";
+  button.setAttribute("aria-label", `Items like ${item.title ?? item.id}`);
+  button.addEventListener("click", () => {
+    similarTo = item;
+    refresh();
+  });
+  return button;
+}
+
+/** Some items to begin a taste with: the first ones, for whoever knows none by name. */
+async function showExamples() {
+  const found = await (await backend()).search("items", "").catch(() => []);
+  at("examples").replaceChildren(
+    ...found.slice(0, EXAMPLES).map((item) => {
+      const entry = document.createElement("li");
+      const button = Object.assign(document.createElement("button"), { type: "button" });
+      button.textContent = item.title ?? item.id;
+      button.addEventListener("click", () => like(item));
+      entry.append(button);
+      return entry;
     }),
   );
 }
@@ -180,7 +229,7 @@ function showHistory(history) {
 }
 
 function showChips() {
-  at("taste-hint").hidden = liked.length > 0;
+  at("taste-hint").hidden = at("examples").hidden = liked.length > 0;
   at("chips").replaceChildren(
     ...liked.map((item) => {
       const entry = document.createElement("li");
@@ -191,7 +240,7 @@ function showChips() {
       button.addEventListener("click", () => {
         liked = liked.filter(({ id }) => id !== item.id);
         at("item").focus();
-        refresh();
+        ask();
       });
       entry.append(button);
       return entry;

@@ -29,6 +29,10 @@ export class Server {
     return (await this.#ask("recommend", { method: "POST", headers, body })).results[0].items;
   }
 
+  async similar(item, k) {
+    return (await this.#get("similar", { item, k })).items;
+  }
+
   #get(path, query) {
     return this.#ask(`${path}?${new URLSearchParams(query)}`, {});
   }
@@ -77,6 +81,10 @@ export class Browser {
 
   recommend(user, k, excludeSeen) {
     return this.#call("recommend", user, { k, excludeSeen });
+  }
+
+  similar(item, k) {
+    return this.#call("similar", item, k);
   }
 
   recommendFor(liked, k) {

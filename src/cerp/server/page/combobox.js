@@ -7,8 +7,9 @@ const PAUSE_MS = 120; // Type on within this time, and the search waits.
  * @param {HTMLInputElement} input
  * @param {(text: string) => Promise<{id: string, title: ?string}[]>} search
  * @param {(entry: {id: string, title: ?string}) => void} choose called for a chosen suggestion
+ * @param {(text: string) => void} miss called when Enter finds nothing to choose
  */
-export function combobox(input, search, choose) {
+export function combobox(input, search, choose, miss) {
   const list = document.createElement("ul");
   list.id = `${input.id}-options`;
   list.hidden = true;
@@ -55,6 +56,18 @@ export function combobox(input, search, choose) {
     choose(entry);
   }
 
+  /** Enter without a choice: what is called just so, else the first suggestion, else say why not. */
+  async function takeFirst() {
+    const text = input.value.trim();
+    close();
+    const own = ++latest;
+    const found = await search(text).catch(() => []);
+    if (own !== latest) return;
+    const entry = found.find(({ id, title }) => id === text || title === text) ?? found[0];
+    if (entry) choose(entry);
+    else miss(text);
+  }
+
   function close() {
     latest += 1; // An answer that is still on its way is no longer wanted.
     show([]);
@@ -75,11 +88,9 @@ export function combobox(input, search, choose) {
     else if (event.key === "ArrowDown") mark((active + 1) % entries.length);
     else if (event.key === "ArrowUp" && !list.hidden) mark((active <= 0 ? entries.length : active) - 1);
     else if (event.key === "Enter" && active >= 0) take(active);
+    else if (event.key === "Enter" && input.value.trim()) takeFirst();
     else if (event.key === "Escape" && !list.hidden) close();
-    else {
-      if (event.key === "Enter") close();
-      return;
-    }
+    else return;
     event.preventDefault();
   });
 }

@@ -21,6 +21,7 @@ const methods = {
   search: (kind, text, limit) => model.search(kind, text, limit),
   history: (user) => model.history(user),
   recommend: (user, options) => model.recommend(user, options),
+  similar: (item, k) => model.similarItems(item, k),
   recommendFor: (liked, options) => model.recommendFor(liked, options),
 };
 
