@@ -386,6 +386,39 @@ def test_train_says_why_there_is_no_file(trained, tmp_path: Path):
     assert "no file: 50%: DeepHashEmbedding cannot be written" in " ".join(result.stderr.split())
 
 
+SEVERAL = "--portfolio filter,lightgcn,mixture --dim 8 --epochs 2 --prune-epochs 1"
+
+
+def test_a_file_size_alone_tries_several_kinds_of_model(trained, tmp_path: Path):
+    folder, _ = trained
+    data, place = str(folder / "data"), tmp_path / "sized"
+    command = ["train", data, "--max-file-size", "9KB", *SEVERAL.split(), "-o", str(place)]
+    result = run(*command, "--json")
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert [one["name"] for one in found["tried"]] == ["filter", "lightgcn", "mixture"]
+    keys = {"name", "file_bytes", "valid_ndcg10", "seconds", "why_not"}
+    assert all(keys <= one.keys() for one in found["tried"])
+    [model] = found["models"]
+    [winner] = [one for one in found["tried"] if one["name"] == found["winner"]]
+    assert winner["file_bytes"] == model["file_bytes"] <= 9000
+    assert winner["valid_ndcg10"] == model["valid"]["ndcg@10"]
+    judged = run("evaluate", str(place), "-d", data, "--json")
+    assert json.loads(judged.stdout)["ndcg@10"] == model["test"]["ndcg@10"]
+    again = run(*command, "--resume")
+    assert again.returncode == 0, again.stderr
+    assert "file bytes" in again.stdout
+    assert "has the best ndcg@10 on validation" in " ".join(again.stderr.split())
+
+
+def test_a_portfolio_is_refused_beside_a_named_kind(small: Path):
+    result = run("train", str(small), "--method", "filter", "--portfolio", "filter")
+    assert result.returncode == 2
+    assert "--portfolio filter is for several kinds of model, and with method" in result.stderr
+    result = run("train", str(small), "--time-limit", "10m")
+    assert "--time-limit 10m is for several kinds of model" in result.stderr
+
+
 def test_export_under_a_limit_writes_the_best_that_fits(trained):
     folder, _ = trained
     found = export(folder, "--max-size", "900B")
@@ -394,6 +427,20 @@ def test_export_under_a_limit_writes_the_best_that_fits(trained):
     chosen = next(entry for entry in found["tried"] if entry["values"] == found["values"])
     assert (chosen["fits"], chosen["valid_ndcg@10"]) == (True, best)
     assert chosen["embedding_bytes"] <= 900
+
+
+def test_export_says_that_a_run_kept_rounded_values(trained, tmp_path: Path):
+    folder, _ = trained
+    data, place = str(folder / "data"), tmp_path / "rounded"
+    options = "--backbone mf --budget 80% --values int8 --dim 8 --epochs 1 --prune-epochs 1"
+    assert run("train", data, *options.split(), "-o", str(place)).returncode == 0
+    command = ["export", str(place), "-d", data, "-o", str(tmp_path / "model.cerp"), "--json"]
+    finer = run(*command, "--values", "fp32")
+    assert json.loads(finer.stdout)["rounded_to"] == "int8"
+    told = " ".join(finer.stderr.split())
+    assert "kept its values rounded to int8, so that fp32 has the same values" in told
+    same = run(*command)
+    assert (json.loads(same.stdout)["rounded_to"], "rounded" in same.stderr) == (None, False)
 
 
 def test_export_puts_given_titles_into_a_file_of_limited_size_too(trained, tmp_path: Path):

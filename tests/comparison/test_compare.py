@@ -76,6 +76,14 @@ def test_ordinary_tables_leave_out_what_only_papers_compare(compared: Comparison
     assert "Users without truth" not in ordinary
 
 
+def test_a_file_size_is_the_limit_of_every_method(splits: Splits, tmp_path: Path):
+    asked = {**TINY, "budgets": None, "max_file_size": "2500B", "output": tmp_path}
+    found = cerp.compare(splits, ["ud", "filter"], verbose=False, **asked)
+    sizes = {one.method: (one.budget, one.file_bytes) for one in found.results}
+    assert sizes["ud"][0] == "2500B"
+    assert all(0 < size <= 2500 for _, size in sizes.values())
+
+
 def test_settings_that_tune_found_are_used(splits: Splits, tmp_path: Path):
     found = BestSettings("ud", "mf", {"train": {"learning_rate": 0.25}}, {"dim": 8})
     made = cerp.compare(

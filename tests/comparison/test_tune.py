@@ -77,6 +77,15 @@ def test_the_grid_is_tried_whole_and_the_best_is_kept(splits, training, tmp_path
     assert read_tuned(tmp_path / "best.json").settings == best.settings == {"dim": 8, **best.found}
 
 
+def test_trials_keep_a_file_size_and_what_was_found_does_not(splits, training, tmp_path: Path):
+    best = search(splits, tmp_path, budget=None, max_file_size="9KB")
+    limits = {(config.budgets, config.max_file_size) for config in training.configs}
+    assert limits == {(("9KB",), "9KB")}
+    assert best.settings == {"dim": 8, **best.found}
+    with pytest.raises(ConfigError, match="max_file_size: '8KB' against '9KB'"):
+        search(splits, tmp_path, budget="9KB", max_file_size="8KB")
+
+
 def test_a_finished_search_trains_nothing_more(splits, training, tmp_path: Path):
     first = search(splits, tmp_path)
     assert search(splits, tmp_path) == first

@@ -146,8 +146,8 @@ def test_training_is_stopped_at_the_time_limit_and_where_it_is_clearly_behind():
     watch = Watch(ample, best=0.2)
     assert watch(Progress(0.1, 0.01)) is None  # too early to tell
     assert watch(Progress(0.5, None)) is None  # while pruning nothing is judged
-    assert watch(Progress(0.25, 0.14)) is None  # just 70% of 0.2
-    assert "0.1300 is below 70% of the best, 0.2000" in str(watch(Progress(0.25, 0.13)))
+    assert watch(Progress(0.25, 0.161)) is None  # 80% of 0.2 and a little
+    assert "0.1500 is below 80% of the best, 0.2000" in str(watch(Progress(0.25, 0.15)))
 
 
 def test_a_stopped_training_is_a_reason_and_no_failure(splits: Splits, monkeypatch):

@@ -1,69 +1,119 @@
-"""The picture of the README: accuracy over stored values, of every method that was measured."""
+"""The frontier: the best NDCG@10 that a file of so many bytes has, of all that can be shipped."""
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from xml.etree.ElementTree import Element
 
 from cerp.pages.axes import log_axis, zero_axis
-from cerp.pages.charts import Frame, Point, Reference, Series, drawn_legend, line_chart
-from cerp.pages.svg import standalone
+from cerp.pages.charts import Frame, Point, Series, line_chart
+from cerp.pages.tables import markdown_table
 
-SHOWN = {
-    "cerp-learned": "CERP, learned rows",
-    "cerp": "CERP, hashed rows",
-    "pep": "PEP",
-    "magnitude": "magnitude pruning",
-    "qr": "QR",
-    "ud": "UD (narrow table)",
-}
-FRAME = Frame(width=760, height=400, left=60, right=190, top=40, bottom=52, has_y_label=True)
+ROWS, FIGURE = "frontier.json", "frontier.svg"
+HULL = "the hull"
+FRAME = Frame(
+    width=720, height=400, left=56, right=190, top=34, bottom=58, has_y_label=True, has_key=True
+)
 
 
-def frontier(results: Path) -> str:
-    """Gowalla and LightGCN, the mean over seeds, as an SVG file."""
-    rows = json.loads((results / "gowalla" / "table2.json").read_text(encoding="utf-8"))
-    series = [
-        Series(label, style, _points(rows, method))
-        for style, (method, label) in enumerate(SHOWN.items())
+@dataclass(frozen=True)
+class Measured:
+    """One method at one size, the mean over its seeds."""
+
+    method: str
+    file_bytes: float
+    ndcg10: float
+    valid_ndcg10: float
+    seeds: int
+
+
+def read_points(path: Path) -> list[Measured]:
+    """Means over seeds, by method and size, the smallest files first."""
+    groups = defaultdict(list)
+    for row in json.loads(path.read_text(encoding="utf-8")):
+        groups[row["method"], row.get("budget"), row.get("max_file_size")].append(row)
+    points = [
+        Measured(
+            method,
+            mean(row["file_bytes"] for row in rows),
+            mean(row["ndcg10"] for row in rows),
+            mean(row["valid_ndcg10"] for row in rows),
+            len({row["seed"] for row in rows}),
+        )
+        for (method, *_), rows in groups.items()
     ]
-    full = mean(_found(rows, "full", "lightgcn").values())
-    floor = mean(_found(rows, "popularity", None).values())
-    drawn = line_chart(
-        "Test NDCG@10 on Gowalla, LightGCN with d = 128",
-        "values stored",
+    return sorted(points, key=lambda one: (one.file_bytes, -one.ndcg10))
+
+
+def hull(points: Sequence[Measured]) -> list[Measured]:
+    """Those that no file of as few bytes, or fewer, is as good as; points by rising bytes."""
+    found: list[Measured] = []
+    for point in points:
+        if not found or point.ndcg10 > found[-1].ndcg10:
+            found.append(point)
+    return found
+
+
+def figure(dataset: str, points: Sequence[Measured]) -> Element:
+    """A line for each method, and the hull through the best; the MLP's rows are left out."""
+    shown = [point for point in points if not point.method.endswith(" mlp")]
+    methods = sorted({point.method for point in shown})
+    series = [
+        Series(method, style, [_drawn(point) for point in shown if point.method == method])
+        for style, method in enumerate(methods)
+    ]
+    best = Series(HULL, len(methods), [_drawn(point) for point in hull(shown)], has_markers=False)
+    return line_chart(
+        f"NDCG@10 by bytes of the file, {dataset}",
+        "bytes of the file",
         "NDCG@10",
-        series,
-        references=[
-            Reference("full size: 9,067,392 values", full, "full"),
-            Reference("popularity", floor, "floor"),
-        ],
+        [best, *series],
         x_axis=log_axis,
         y_axis=zero_axis,
         frame=FRAME,
     )
-    drawn.extend(drawn_legend(series, FRAME.width - FRAME.right + 24, FRAME.top + 60))
-    return standalone(drawn)
 
 
-def _points(rows: list[dict[str, Any]], method: str) -> list[Point]:
-    found = sorted(_found(rows, method, "lightgcn").items())
-    return [Point(nnz, ndcg, f"{nnz:,} values: {ndcg:.4f}") for nnz, ndcg in found]
+def _drawn(point: Measured) -> Point:
+    return Point(point.file_bytes, point.ndcg10, f"{point.ndcg10:.4f} in {point.file_bytes:,.0f}")
 
 
-def _found(rows: list[dict[str, Any]], method: str, backbone: str | None) -> dict[int, float]:
-    """NDCG@10 by the number of values, where a method was measured with its own settings."""
-    figures: dict[float, list[tuple[int, float]]] = {}
-    for row in rows:
-        is_own = (row["method"], row["backbone"], row["preset"]) == (method, backbone, "default")
-        if is_own and row["ordering"] in (None, "spectral"):
-            figures.setdefault(row["sparsity"], []).append((row["nnz"], row["ndcg10"]))
-    budgets: dict[int, list[tuple[int, float]]] = {}
-    for sparsity, seeds in figures.items():
-        budgets.setdefault(round(sparsity), []).extend(seeds)
-    return {
-        round(mean(nnz for nnz, _ in seeds)): mean(ndcg for _, ndcg in seeds)
-        for seeds in budgets.values()
-    }
+def frontier_parts(folder: Path, datasets: Sequence[str]) -> list[str]:
+    """The section of the page: for each data set the figure, and what is on its hull."""
+    found = sorted(path.parent.name for path in folder.glob(f"*/{ROWS}"))
+    there = sorted(found, key=lambda name: name not in datasets)  # known ones first
+    if not there:
+        return []
+    parts = [
+        "## The frontier",
+        "Test NDCG@10 by the bytes of the whole *file*, of all that can be shipped: graph, ids and "
+        "seen items count, where a model has them. `benchmarks/frontier.py` measures, "
+        "`results/<dataset>/frontier.json` has every row; means over seeds. The hull joins those "
+        "that no smaller file is as good as. `pq` and `rq` are product and residual quantisation "
+        "of a full-size LightGCN's vectors; other names are those of `cerp train "
+        "--max-file-size`, and with a backbone those of `cerp compare`.",
+    ]
+    for name in there:
+        best = hull(read_points(folder / name / ROWS))
+        rows = [
+            (
+                one.method,
+                f"{one.file_bytes:,.0f}",
+                f"{one.valid_ndcg10:.4f}",
+                f"{one.ndcg10:.4f}",
+                str(one.seeds),
+            )
+            for one in best
+        ]
+        header = ("on the hull", "file bytes", "validation", "test", "seeds")
+        parts += [
+            f"### {name}",
+            f"![NDCG@10 by bytes of the file, {name}](../results/{name}/{FIGURE})",
+            markdown_table(header, rows),
+        ]
+    return parts

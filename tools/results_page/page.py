@@ -14,6 +14,7 @@ from typing import Any
 from cerp.pages.tables import markdown_table
 from cerp.paper.recipe import read_recipe, recipe_names
 from results_page.findings import BACKBONES, BUDGETS, CERP, findings, printed
+from results_page.frontier import frontier_parts
 from results_page.results_index import MISSING, REFUSED, ResultsIndex
 
 WANTED = {
@@ -59,6 +60,7 @@ def summary(folder: Path) -> str:
         "QR's smallest tables have about 2·√N rows of d values; where that is above 1% of N·d, the "
         "budget is refused.",
         *_full_size_gains(results),
+        *frontier_parts(folder, tuple(WANTED)),
         "## What agrees, what does not, and why",
         "\n".join(f"- {finding}" for finding in findings(results)),
     ]

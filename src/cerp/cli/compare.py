@@ -20,7 +20,6 @@ from cerp.data.splits import Splits
 from cerp.models import BACKBONES
 from cerp.terminal import printable
 
-DEFAULT_BUDGETS = ["99%"]
 DEFAULT_BACKBONES = ["lightgcn"]
 
 
@@ -38,12 +37,15 @@ def compare(
         ),
     ] = None,
     budget: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             help="Pruned share of the full table, a count of values, or bytes of the embedding "
-            "such as 400KB; repeatable."
+            "such as 400KB; repeatable.  [default: 99%, or what --max-file-size allows]"
         ),
-    ] = DEFAULT_BUDGETS,
+    ] = None,
+    max_file_size: Annotated[
+        str | None, typer.Option(help="Of every model file, such as 300KB.")
+    ] = None,
     backbone: Annotated[
         list[str], typer.Option(help=f"{', '.join(BACKBONES)}; repeatable.")
     ] = DEFAULT_BACKBONES,
@@ -88,10 +90,11 @@ def compare(
       cerp compare synthetic --methods popularity,ud,cerp --dim 64 -o compared
       cerp compare gowalla --budget 90% --budget 95% --budget 99% --seeds 3 -o compared
       cerp compare gowalla --methods cerp --methods ud --budget 200KB --backbone mlp -o bytes
+      cerp compare gowalla --methods cerp,filter,popularity --max-file-size 2MB -o sized
       cerp compare gowalla --settings tuned/best.json --processes 4 --device cuda -o compared
       cerp compare gowalla --merge machine-1 --merge machine-2 -o merged
     """
-    refuse_unclear_budgets(budget)
+    refuse_unclear_budgets(budget or [])
     with needs_torch("Comparing"):
         from cerp.comparison.compare import TABLE_FILES
         from cerp.comparison.compare import compare as run_comparison
@@ -99,7 +102,8 @@ def compare(
         splits,
         methods,
         output=output,
-        budgets=budget,
+        budgets=budget or None,
+        max_file_size=max_file_size,
         backbones=backbone,
         seeds=seeds,
         settings=settings or [],

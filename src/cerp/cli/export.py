@@ -133,8 +133,17 @@ def export(
     best = best_written(tried, graph or "edges", values or own)
     assert best.data is not None
     write_bytes(output, best.data)
+    rounded = _rounded(model, best)
+    if rounded is not None:
+        print_note(
+            "note",
+            f"the run kept its values rounded to {rounded}, so that {best.values} has the same "
+            "values in more bytes; for finer ones train without a limit in bytes, or with "
+            f"value_precision={best.values}",
+        )
     if as_json:
-        print_json(_as_json(tried, best, output, model.config.selection_metric))
+        found = _as_json(tried, best, output, model.config.selection_metric)
+        print_json({**found, "rounded_to": rounded})
         return
     _print(tried, best, model.config.selection_metric)
     precision = best.values or "no values"
@@ -159,6 +168,16 @@ def _chosen_model(models: list[FittedModel], budget: str | None) -> FittedModel:
             return model
     there = ", ".join(model.budget for model in models)
     raise ConfigError(f"the run has no model for {budget!r}; it has {there}")
+
+
+def _rounded(model: FittedModel, best: Written) -> ValuePrecision | None:
+    """The precision that the run rounded its values to, where the file writes finer ones."""
+    from cerp.export.size_limit import BITS
+
+    kept = model.facts.values
+    if best.values is None or kept is None or BITS[best.values] <= BITS[kept]:
+        return None
+    return kept
 
 
 def _as_json(tried: list[Written], best: Written, output: Path, metric: str) -> dict[str, Any]:

@@ -88,8 +88,14 @@ def train(
         typer.Option(help="Precision of values in the file.  [default: fp32, or what fits best]"),
     ] = None,
     seen: Annotated[
-        bool, typer.Option("--seen/--no-seen", help="Whether the file says what users have seen.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--seen/--no-seen",
+            show_default=False,
+            help="Whether the file says what users have seen.  [default: it does, but where "
+            "--max-file-size alone chooses a kind without a graph]",
+        ),
+    ] = None,
     item_only: Annotated[
         bool,
         typer.Option(

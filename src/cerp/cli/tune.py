@@ -31,7 +31,15 @@ def tune(
     ],
     method: Annotated[str, typer.Option(help="As 'cerp compare' calls it.")] = "cerp",
     backbone: Annotated[str, typer.Option(help=f"{', '.join(BACKBONES)}.")] = "lightgcn",
-    budget: Annotated[str, typer.Option(help="At which budget to search.")] = "99%",
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            help="At which budget to search.  [default: 99%, or what --max-file-size allows]"
+        ),
+    ] = None,
+    max_file_size: Annotated[
+        str | None, typer.Option(help="Of the model file of each trial, such as 300KB.")
+    ] = None,
     trials: Annotated[
         int | None,
         typer.Option(
@@ -62,7 +70,7 @@ def tune(
         from cerp.comparison.tune import BEST_FILE
         from cerp.comparison.tune import tune as search
         from cerp.training.malloc import freed_memory_kept
-    refuse_unclear_budgets([budget])
+    refuse_unclear_budgets([] if budget is None else [budget])
     device = chosen_device(device)
     with freed_memory_kept(device):
         best = search(
@@ -71,6 +79,7 @@ def tune(
             output=output,
             backbone=backbone,
             budget=budget,
+            max_file_size=max_file_size,
             trials=trials,
             epochs=epochs,
             dim=dim,

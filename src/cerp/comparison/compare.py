@@ -86,7 +86,8 @@ def compare(
     methods: str | Sequence[str] | None = None,
     *,
     output: Folder,
-    budgets: str | int | Sequence[str | int] = DEFAULT_BUDGETS,
+    budgets: str | int | Sequence[str | int] | None = None,
+    max_file_size: str | None = None,
     backbones: str | Sequence[str] = DEFAULT_BACKBONES,
     seeds: int = 1,
     settings: Sequence[Folder | BestSettings] = (),
@@ -113,7 +114,10 @@ def compare(
     output
         Folder of the comparison.
     budgets
-        Pruned shares of the full table, counts of values, or bytes of the embedding.
+        Pruned shares of the full table, counts of values, or bytes of the embedding; ``"99%"``
+        by default, or what ``max_file_size`` has room for.
+    max_file_size
+        Of every model file, such as ``"300KB"``, in the precision that validates best.
     backbones
         By name, such as ``["lightgcn", "mlp"]``.
     seeds
@@ -139,12 +143,17 @@ def compare(
 
     """
     place = Path(output)
-    given = {"dim": dim, "train.epochs": epochs, "prune.epochs": prune_epochs}
+    given = {
+        "dim": dim,
+        "train.epochs": epochs,
+        "prune.epochs": prune_epochs,
+        "max_file_size": max_file_size,
+    }
     found = [one if isinstance(one, BestSettings) else read_tuned(one) for one in settings]
     jobs = plan(
         chosen_names(_listed(methods) if methods else [] if merge else [ALL]),
         _listed(backbones),
-        _listed(budgets),
+        _listed(budgets or max_file_size or DEFAULT_BUDGETS),
         seeds,
         settings=nested({name: value for name, value in given.items() if value is not None}),
         tuned={(one.method, one.backbone): one.settings for one in found},

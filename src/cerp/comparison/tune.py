@@ -14,6 +14,7 @@ from cerp.sizing.precision_plan import value_limit
 from cerp.training.devices import chosen_device
 
 BEST_FILE = "best.json"
+DEFAULT_BUDGET = "99%"
 EPOCHS = 15
 """Of training in a trial."""
 
@@ -24,7 +25,8 @@ def tune(
     *,
     output: str | PathLike[str],
     backbone: str = "lightgcn",
-    budget: str | int = "99%",
+    budget: str | int | None = None,
+    max_file_size: str | None = None,
     trials: int | None = None,
     epochs: int = EPOCHS,
     dim: int | None = None,
@@ -48,7 +50,9 @@ def tune(
     backbone
         By name.
     budget
-        At which budget to search.
+        At which budget to search; ``"99%"`` by default, or what ``max_file_size`` has room for.
+    max_file_size
+        Of the model file of each trial, such as ``"300KB"``.
     trials
         Draw so many from the method's whole space; None: learning rate {1e-2, 3e-3, 1e-3}
         by weight decay {1e-5, 1e-7}, the grid that every method gets.
@@ -80,9 +84,10 @@ def tune(
             f"method {method!r} searches what it needs by itself; there is nothing to tune"
         )
     given = {"dim": dim, "prune.epochs": prune_epochs}
+    budget = str(budget or max_file_size or DEFAULT_BUDGET)
     fixed = nested({name: value for name, value in given.items() if value is not None})
-    question = Question(method, backbone, str(budget), epochs, fixed)
-    value_limit(splits, trial_config(question), str(budget))  # refused before there is a folder
+    question = Question(method, backbone, budget, epochs, fixed, max_file_size)
+    value_limit(splits, trial_config(question), budget)  # refused before there is a folder
     folder = Path(output)
     search = TuningSearch(splits, question, folder, trials, chosen_device(device), verbose=verbose)
     while (claimed := search.claim()) is not None:

@@ -67,6 +67,7 @@ class Question(NamedTuple):
     """Of training, in each trial."""
     settings: dict[str, Any]
     """What stays fixed, over the variant's own configuration."""
+    max_file_size: str | None = None
 
 
 def without_test(splits: Splits) -> Splits:
@@ -256,7 +257,11 @@ def trial_config(question: Question, *drawn: dict[str, Any]) -> Config:
         question.method,
         question.backbone,
         question.settings,
-        {"budgets": [question.budget], "train": {"epochs": question.epochs}},
+        {
+            "budgets": [question.budget],
+            "max_file_size": question.max_file_size,
+            "train": {"epochs": question.epochs},
+        },
         *drawn,
     )
 

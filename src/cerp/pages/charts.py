@@ -30,7 +30,6 @@ MOST_MARKERS = 15
 """On a line; one of more points has them at some only."""
 FONT_SIZE = 13
 """As in chart.css."""
-LEGEND_STEP = 24
 LINE_STEPS = 20
 """Places of a line between two points that labels keep away from."""
 
@@ -88,6 +87,8 @@ class Frame:
     marker_size: float = 1
     has_y_label: bool = False
     """Whether the chart itself says what is drawn upwards; on a page the caption does."""
+    has_key: bool = False
+    """Whether it says to the right of the plot which series is which; on a page a legend does."""
 
 
 LARGE = Frame()
@@ -147,6 +148,7 @@ def line_chart(
         *(part for line in series for part in _line(line, across, up, frame.marker_size)),
         *_references(references, series, across, up),
         *(part for mark in marks for part in _mark(mark, series, across, up)),
+        *(_key(series, across.end + 18, frame) if frame.has_key else ()),
         class_="chart",
     )
 
@@ -194,15 +196,16 @@ def legend(series: Sequence[Series]) -> Element:
     return element("ul", *entries, class_="legend")
 
 
-def drawn_legend(series: Sequence[Series], left: float, top: float) -> list[Element]:
-    """The same inside a drawing, below each other: for files that stand alone."""
+def _key(series: Sequence[Series], x: float, frame: Frame) -> list[Element]:
+    """A line for each series, below each other."""
     parts = []
     for number, line in enumerate(series):
-        y = top + LEGEND_STEP * number
-        parts += [
-            _marker(line.style, left, y - FONT_SIZE / 3),
-            words(line.label, left + FONT_SIZE, y, "start", "label"),
-        ]
+        y = frame.top + FONT_SIZE * 1.5 * number + FONT_SIZE / 2
+        if line.has_markers:
+            parts.append(_marker(line.style, x, y, frame.marker_size))
+        else:
+            parts.append(rule(x - 8, y, x + 8, y, f"line stroke-{line.style % COLOURS}"))
+        parts.append(words(line.label, x + 14, y + FONT_SIZE / 3, "start", "tick"))
     return parts
 
 

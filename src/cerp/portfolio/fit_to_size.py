@@ -47,7 +47,7 @@ def fit_to_size(
 
     The test part is read for that one alone, after the choice is made. A member is left out
     where its smallest file is over the limit, or where a quarter of its training leaves it below
-    70% of the best so far (but not one that a mixture starts from).
+    80% of the best so far, unless the filter is put beside its vectors.
 
     Parameters
     ----------
@@ -158,11 +158,13 @@ class _Portfolio:
                 tried.append(Tried(member.name, why_not=late))
                 continue
             best = max((one.valid or 0.0 for one in tried if one.why_not is None), default=None)
-            tried.append(self._tried(member, None if self._is_started_from(member) else best))
+            tried.append(self._tried(member, None if self._may_be_mixed(member) else best))
         return tried
 
-    def _is_started_from(self, member: Member) -> bool:
-        return any(other.starts_from == member.name for other in self.members)
+    def _may_be_mixed(self, member: Member) -> bool:
+        """Whether weak vectors are of use too, beside the filter."""
+        starts = any(other.starts_from == member.name for other in self.members)
+        return member.has_mixture or starts
 
     def _tried(self, member: Member, best: float | None) -> Tried:
         """A member's model, judged on validation; or why there is none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,8 @@ class Member:
     """In a few words, for help and tables."""
     base: Callable[[], Config]
     """Its configuration, whatever the size."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Its own, by the names of `cerp.presets.WORDS`, where the caller gives no others."""
     has_mixture: bool = False
     """Whether the graph filter is put beside its vectors."""
     starts_from: str | None = None
@@ -29,8 +31,12 @@ class Member:
     def config(self, max_file_size: str, settings: Mapping[str, Any]) -> Config:
         """Its configuration for a file size, with settings by the names of `cerp.presets.WORDS`."""
         own = {"max_file_size": max_file_size, "mix": self.has_mixture}
-        return with_settings(self.base(), (), {**settings, **own})
+        return with_settings(self.base(), (), {**self.settings, **settings, **own})
 
+
+WITHOUT_SEEN = {"seen": False}
+"""What users have seen is the training graph, and takes as many bytes: a model that does not need
+it is worth trying for sizes that the graph does not fit into."""
 
 MEMBERS: tuple[Member, ...] = (
     Member(
@@ -43,8 +49,18 @@ MEMBERS: tuple[Member, ...] = (
         "the nearest items of each item, without users",
         partial(preset, "default", method="neighbours"),
     ),
-    Member("als", "vectors of implicit ALS", partial(preset, "default", method="als")),
-    Member("mf", "vectors of learned codes, without a graph", partial(preset, "default", "mf")),
+    Member(
+        "als",
+        "vectors of implicit ALS, without a graph",
+        partial(preset, "default", method="als"),
+        WITHOUT_SEEN,
+    ),
+    Member(
+        "mf",
+        "vectors of learned codes, without a graph",
+        partial(preset, "default", "mf"),
+        WITHOUT_SEEN,
+    ),
     Member("lightgcn", "vectors of learned codes on the graph", partial(preset, "default")),
     Member(
         "mixture",
@@ -57,6 +73,7 @@ MEMBERS: tuple[Member, ...] = (
         "student",
         "mf with codes and preferences of a full-size LightGCN",
         partial(preset, "default", "mf", teacher="lightgcn"),
+        WITHOUT_SEEN,
     ),
     Member(
         "full",

@@ -376,7 +376,11 @@ class Pipeline:
             return recommender
         if self.config.item_only:  # its file cannot give back what users have
             return recommender
-        shipped = replace(ship(recommender, splits, self.config.backbone), filter=term)
+        # With the longest facts: what fits now fits with the figures that are not known yet.
+        budget, full = max(self.config.budgets, key=len), splits.num_entities * self.config.dim
+        facts = longest_facts(self.config, splits, budget, full)
+        vectors = ship(recommender, splits, self.config.backbone, facts=facts)
+        shipped = replace(vectors, filter=term)
         return as_shipped(recommender, decode(within(shipped, candidate.encoding, candidate.size)))
 
     def _item_file(

@@ -18,7 +18,7 @@ from cerp.export.size_limit import SizeLimit
 from cerp.export.to_arrays import composed
 from cerp.methods.base import Context, Method
 from cerp.models import BACKBONES
-from cerp.sizing.file_overhead import bytes_beside_embedding
+from cerp.sizing.file_overhead import HEADER_SLACK, bytes_beside_embedding
 from cerp.sizing.size_search import SizeSearch
 
 FULL = "full"
@@ -91,7 +91,9 @@ def precision_plan(method: Method, context: Context, budget: str) -> list[Candid
     search = SizeSearch(method, context)
     rooms = _rooms(method, context, size, search)
     limits = [0] * len(rooms)
-    for _ in range(2):  # the largest limit decides on the buckets, and those on all limits
+    for step in range(2):  # the largest limit decides on the buckets, and those on all limits
+        if step:
+            rooms = _with_header(method, context, size, rooms, search, max(limits))
         limits = [
             min(
                 most,
@@ -102,6 +104,27 @@ def precision_plan(method: Method, context: Context, budget: str) -> list[Candid
     return [
         Candidate(limit, encoding, size) for limit, (encoding, _) in zip(limits, rooms, strict=True)
     ]
+
+
+def _with_header(
+    method: Method,
+    context: Context,
+    size: SizeLimit,
+    rooms: list[tuple[Encoding, int]],
+    search: SizeSearch,
+    limit: int,
+) -> list[tuple[Encoding, int]]:
+    """The rooms that are left where more tables than those of a typical limit need more header."""
+    if size.file is None:
+        return rooms
+    besides = bytes_beside_embedding(method, context, limit, [encoding for encoding, _ in rooms])
+    found = []
+    for (encoding, room), beside in zip(rooms, besides, strict=True):
+        least = search.bytes_at(search.smallest, encoding.values)
+        lacking = room - (size.file - beside)
+        # A few digits more are in the slack.
+        found.append((encoding, max(least, room - lacking) if lacking > HEADER_SLACK else room))
+    return found
 
 
 def _encoding(config: Config, values: ValuesCodec) -> Encoding:
