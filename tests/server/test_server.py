@@ -30,6 +30,7 @@ from cerp.server import endpoints
 from cerp.server.app import create_app
 from cerp.server.schemas import MAX_BODY_BYTES, MAX_FOUND
 from small_models import small_model
+from small_neighbours import small_neighbours
 
 
 def client_of(model: ShippedModel) -> TestClient:
@@ -207,6 +208,29 @@ def test_a_model_that_cannot_do_it_says_so():
         answer = client.post("/recommend", json={"liked": [1]})
     assert answer.status_code == 422
     assert "scores by a tower" in answer.json()["error"]
+
+
+def test_a_file_without_users_is_asked_by_liked_items():
+    model = small_neighbours()
+    item = model.items.values[9].item()
+    with client_of(model) as client:
+        answer = client.post("/recommend", json={"liked": [item], "k": 3})
+        found = [(one["id"], one["score"]) for one in answer.json()["results"][0]["items"]]
+        assert found == Runtime(model).recommend_for([item], 3)
+        refused = [
+            client.get("/recommend", params={"user": 0}),
+            client.get("/history", params={"user": 0}),
+            client.post("/recommend", json={"users": [0]}),
+            client.post("/score", json={"user": 0, "items": [item]}),
+        ]
+        assert [one.status_code for one in refused] == [422] * 4
+        assert all("give the items that someone likes" in one.json()["error"] for one in refused)
+        assert client.get("/users").json() == {"found": []}
+        card = client.get("/model").json()
+        assert (card["users"], card["items"], card["has_history"]) == (0, 40, False)
+        assert card["takes_liked_items"]
+        similar = client.get("/similar", params={"item": item, "k": 2}).json()
+        assert len(similar["items"]) == 2
 
 
 def test_a_file_without_history_says_how_to_ask(client: TestClient):
