@@ -63,8 +63,8 @@ def train(
     method: Annotated[
         str | None,
         typer.Option(
-            help=f"{', '.join(METHODS)}; full is no compression, filter needs no training and no "
-            "budget.  [default: cerp]"
+            help=f"{', '.join(METHODS)}; full is no compression, filter and als need no training "
+            "and no budget.  [default: cerp]"
         ),
     ] = None,
     preset_name: Annotated[
@@ -79,7 +79,7 @@ def train(
         str | None,
         typer.Option(
             help="Learn codes and preferences from this: a backbone, trained at full size first, "
-            "a finished run, or a .npy file of vectors."
+            "als, a finished run, or a .npy file of vectors."
         ),
     ] = None,
     assignment: Annotated[
@@ -144,6 +144,7 @@ def train(
       cerp train ratings.csv --budget 99% -o run
       cerp train ratings.csv --max-file-size 2MB -o run
       cerp train ratings.csv --method filter -o run
+      cerp train ratings.csv --method als --max-file-size 60KB -o run
       cerp train ratings.csv --budget 99% --assignment learned --codebooks 4 -o run
       cerp train gowalla --budget 90% --budget 99% --backbone mlp --device cuda -o run
       cerp train my-split --budget 50000 --refit train+valid -o run --resume

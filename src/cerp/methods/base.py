@@ -169,6 +169,13 @@ class Method(ABC):
         """The vectors of all entities, where they need no training; None: the run trains them."""
         return None
 
+    def folding(self, found: Found) -> dict[str, float] | None:
+        """α and λ, where someone new is folded in by the least squares of ALS; None: elsewhere.
+
+        Nothing found yet: numbers that take as many characters as any.
+        """
+        return None
+
     @classmethod
     def is_installed(cls) -> bool:
         """Whether the package that it needs is there."""

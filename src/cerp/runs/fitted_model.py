@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cerp.artifact import Encoding, ShippedModel, decode
+from cerp.artifact.model import LeastSquares
 from cerp.config import Config
 from cerp.data.ids import Id, Int32Array
 from cerp.data.splits import Splits
@@ -54,6 +55,8 @@ class FittedModel:
     """The metrics with per-user values; empty for a model that was read from a run."""
     filter: FilterTerm | None = None
     """What the graph filter adds to a score; None: nothing."""
+    folding: LeastSquares | None = None
+    """How someone new gets a vector, where not as in any model."""
 
     @property
     def budget(self) -> str:
@@ -163,7 +166,7 @@ class FittedModel:
             facts=facts,
             titles=titles,
         )
-        return replace(shipped, filter=self.filter)
+        return replace(shipped, filter=self.filter, folding=self.folding)
 
     def save(self, path: str | Path, encoding: Encoding | None = None, **options: Any) -> int:
         """Write the model file.

@@ -17,6 +17,7 @@ import torch
 from cerp import methods
 from cerp._version import __version__
 from cerp.artifact import decode, embedding_bytes, section_bytes
+from cerp.artifact.model import LeastSquares
 from cerp.config import Config, RunOptions
 from cerp.data.ids import Float32Array
 from cerp.data.splits import Part, Splits
@@ -172,6 +173,7 @@ class Pipeline:
             return vectors if term is None else scorer_with(term, context.splits.train, vectors)
 
         judged = self._judged(budget, scorer, valid if term is None else None)
+        told = self.method.folding(found)
         model = FittedModel(
             recommender,
             context.splits,
@@ -181,6 +183,7 @@ class Pipeline:
             trained.candidate.size,
             judged.per_user,
             term,
+            None if told is None else LeastSquares(**told),
         )
         return replace(model, facts=with_file(model.facts, self._shipped(budget, model)))
 

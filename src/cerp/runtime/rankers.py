@@ -16,7 +16,7 @@ from cerp.data.ids import Int32Array
 from cerp.graph.edges import Edges
 from cerp.graph.filter import GraphFilter
 from cerp.graph.term import FilterTerm
-from cerp.runtime.folding import FoldIn
+from cerp.runtime.folding import AlsFoldIn, FoldIn
 from cerp.runtime.scoring import DotHead, Excluded, Queries, ScoringHead, TowerHead
 from cerp.runtime.selection import Lists
 from cerp.runtime.vectors import vectors_of
@@ -52,7 +52,7 @@ class VectorRanker:
 
     def __init__(self, model: ShippedModel) -> None:
         self.num_users = len(model.users)
-        self.vectors = vectors_of(model)
+        self.vectors, self.folding = vectors_of(model), model.folding
         self.products = DotHead(self.vectors.items)
         self.head: ScoringHead = self.products
         if model.head == "tower":
@@ -72,10 +72,12 @@ class VectorRanker:
         return self.fold_in.vector(items)[None]
 
     @cached_property
-    def fold_in(self) -> FoldIn:
+    def fold_in(self) -> FoldIn | AlsFoldIn:
         """Made when someone new comes first."""
-        everyone = np.arange(self.num_users, dtype=np.int32)
-        return FoldIn(self.vectors.users(everyone), self.vectors.items)
+        users = self.vectors.users(np.arange(self.num_users, dtype=np.int32))
+        if self.folding is not None:
+            return AlsFoldIn(users, self.vectors.items, self.folding)
+        return FoldIn(users, self.vectors.items)
 
     def scores(self, asked: Queries, items: Int32Array | slice) -> FloatArray:
         """Exact scores of some items."""

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cerp.artifact import ComposedEmbedding, Encoding, embedding_bytes, encode, section_bytes
+from cerp.artifact.model import LeastSquares
 from cerp.export.to_arrays import assembled, composed, file_facts
 from cerp.methods.base import Context, Method
+from cerp.training.search_result import Found
 
 HEADER_SLACK = 128
 """The header's offsets have more digits in one file than in another."""
@@ -40,6 +42,8 @@ def bytes_beside_embedding(
         tables = _tables(method, context.with_limits(full), full)
     backbone = context.backbone(tables.dim)
     model = assembled(splits, config.backbone, backbone, tables, context.positions, facts)
+    if (told := method.folding(Found({}, {}))) is not None:
+        model = replace(model, folding=LeastSquares(**told))
     files = [encode(model, encoding, is_random=True) for encoding in encodings]
     return [len(data) - embedding_bytes(section_bytes(data)) + HEADER_SLACK for data in files]
 

@@ -7,7 +7,8 @@ import { FileError, check, count, readContainer } from "./container.js";
  * @param {ArrayBuffer} file
  * @returns {Promise<object>} head (null: no vectors), layers, users and items (ids as text), titles, positions
  *   by code, tables or propagated vectors, seen (offsets, items), cold (users, items, degrees: what training
- *   never saw, and how many took each item), filter (exponents, beta, epsilon), weights
+ *   never saw, and how many took each item), filter (exponents, beta, epsilon), folding (alpha, regularization),
+ *   weights
  */
 export async function decodeFile(file) {
   try {
@@ -31,6 +32,7 @@ async function decode(file) {
     positions,
     ...(metadata.embedding && (await embedding(tensors, metadata.embedding, users, items))),
     filter: filterTerm(metadata),
+    folding: folding(metadata),
     weights: weights(tensors),
     seen: metadata.seen && (await seen(tensors, metadata.seen, users, items, positions)),
     cold: metadata.cold && (await coldStart(tensors, metadata.cold, users, items)),
@@ -69,6 +71,17 @@ function filterTerm({ embedding: vectors, filter }) {
   const isNumber = (value, least, most) => typeof value === "number" && value >= least && value <= most;
   check(beta === null || (isNumber(beta, 0, 1e6) && isNumber(epsilon, 1e-12, 1)), "its filter counts for nonsense");
   return filter;
+}
+
+/** α and λ of ALS, where someone new is folded in by its least squares; null: as anywhere. */
+function folding({ folding: told, layers, backbone }) {
+  if (!told) return null;
+  check(/^mf/.test(backbone) && layers === 0, "its folding does not fit its way to score");
+  for (const name of ["alpha", "regularization"]) {
+    const value = told[name];
+    check(typeof value === "number" && value >= 1e-6 && value <= 1e6, `its ${name} is no number that folding can use`);
+  }
+  return told;
 }
 
 /** Tables with what puts them together, or vectors that are propagated already. */

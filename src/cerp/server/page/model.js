@@ -2,7 +2,7 @@
 // sums in double precision, a score rounded to float32, equal scores in the order of items.
 
 import { GraphFilter } from "./filter.js";
-import { FoldIn } from "./folding.js";
+import { AlsFoldIn, FoldIn } from "./folding.js";
 import { decodeFile } from "./format.js";
 import { Perceptron } from "./perceptron.js";
 import { compose, propagate } from "./vectors.js";
@@ -149,8 +149,13 @@ export class Model {
 
   #scoresFor(liked) {
     if (liked.length === 0) return this.#popularScores();
-    if (this.#itemVectors) this.#foldIn ??= new FoldIn(this.#userVectors, this.#itemVectors, this.#columns);
+    if (this.#itemVectors) this.#foldIn ??= this.#folding();
     return this.#scores(this.#foldIn?.vector(liked), liked);
+  }
+
+  #folding() {
+    const vectors = [this.#userVectors, this.#itemVectors, this.#columns];
+    return this.#file.folding ? new AlsFoldIn(...vectors, this.#file.folding) : new FoldIn(...vectors);
   }
 
   #scoresOf(user) {
