@@ -282,9 +282,8 @@ class Pipeline:
             tensors, facts = read_checkpoint(kept)
             recommender.load_state_dict(tensors)
             return recommender.eval(), StageResult(**facts)
-        vectors = self.method.solved(context, searched.found[limit])
-        if vectors is not None:
-            return self._solved(recommender, vectors, searched.found[limit])
+        if not self.method.is_trained:
+            return self._solved(context, recommender, searched.found[limit])
         result = train(
             recommender,
             context.splits,
@@ -305,10 +304,10 @@ class Pipeline:
         return recommender, result
 
     def _solved(
-        self, recommender: Recommender, vectors: Float32Array, found: Found
+        self, context: Context, recommender: Recommender, found: Found
     ) -> tuple[Recommender, StageResult]:
         """The recommender with vectors that are no matter of training."""
-        metric = self.config.selection_metric
+        vectors, metric = self.method.solved(context, found), self.config.selection_metric
         [table] = recommender.embedding.stored().tables
         with torch.no_grad():
             table.weight.copy_(torch.from_numpy(vectors))

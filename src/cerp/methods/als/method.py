@@ -28,6 +28,7 @@ class Als(Method):
     only_backbone = "mf"
     package = ("implicit", "als")
     is_parallel = False
+    is_trained = False
 
     def search(self, context: Context) -> Search:
         """The best settings for each limit."""
