@@ -47,7 +47,7 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def write_figures(path: Path, figures: dict[str, Any]) -> None:
+def write_figures(path: Path, figures: dict[str, Any] | list[dict[str, Any]]) -> None:
     """Write JSON under a temporary name and rename it."""
     scratch = path.with_suffix(".part")
     scratch.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")

@@ -86,7 +86,7 @@ def preset(
         training = replace(training, learning_rate=3e-3, epochs=150, evaluate_every=10, patience=3)
     config = Config(backbone=backbone, method=method, train=training)
     if method in ONLY_BACKBONE:
-        return replace(config, budgets=("0%",))
+        return replace(config, budgets=("full",))
     if name == "paper":
         return _paper(config)
     if teacher is not None:

@@ -78,7 +78,14 @@ class Case(NamedTuple):
 WITH_VECTORS = [name for name in METHODS.names() if METHODS[name].has_vectors]
 
 
-@pytest.fixture(scope="module", params=product(WITH_VECTORS, BACKBONES), ids="-".join)
+CASES = [
+    (name, backbone)
+    for name, backbone in product(WITH_VECTORS, BACKBONES)
+    if METHODS[name].only_backbone in (None, backbone)
+]
+
+
+@pytest.fixture(scope="module", params=CASES, ids="-".join)
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
     """A run of each method on each backbone, finished."""
     folder = tmp_path_factory.mktemp("run")

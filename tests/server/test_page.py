@@ -22,7 +22,7 @@ import cerp
 import cerp.server
 from cerp.artifact import Encoding, FilterTerm, Mixing, decode, encode
 from cerp.artifact.container import pack, unpack
-from cerp.artifact.model import ComposedEmbedding, Seen, ShippedModel, Table
+from cerp.artifact.model import ComposedEmbedding, LeastSquares, Seen, ShippedModel, Table
 from cerp.assignment.index import Index
 from cerp.data.ids import Ids
 from cerp.data.splits import Splits
@@ -310,6 +310,26 @@ def test_a_forged_cold_start_is_refused(blank: Page, change: Callable[[Any], obj
     metadata = {k: v for k, v in content.metadata.items() if k not in ("crc32", "format")}
     change(metadata["cold"])
     with refused(message):
+        blank.evaluate(DECODE, as_base64(pack(metadata, dict(content.tensors))))
+
+
+def test_someone_new_is_folded_into_als_alike(ranks_alike, blank: Page):
+    model = replace(small_model(), folding=LeastSquares(alpha=3.0, regularization=0.5))
+    file = encode(model, Encoding("fp16"))
+    ranks_alike(file)
+    # Another list than without: so the page does look at it.
+    items = Runtime(model).items.values.tolist()[4:7]
+    plain = Runtime(replace(model, folding=None)).recommend_for(items, 40)
+    assert Runtime(decode(file)).recommend_for(items, 40) != plain
+
+
+@pytest.mark.parametrize("change", [{"alpha": 0}, {"regularization": None}, {"alpha": 1e7}])
+def test_a_forged_folding_is_refused(blank: Page, change: dict[str, Any]):
+    model = replace(small_model(), folding=LeastSquares(alpha=3.0, regularization=0.5))
+    content = unpack(encode(model, Encoding()))
+    metadata = {k: v for k, v in content.metadata.items() if k not in ("crc32", "format")}
+    metadata["folding"].update(change)
+    with refused("no number that folding can use"):
         blank.evaluate(DECODE, as_base64(pack(metadata, dict(content.tensors))))
 
 

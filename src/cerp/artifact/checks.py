@@ -39,6 +39,7 @@ def problem(model: ShippedModel) -> str | None:
         or _neighbours_problem(model)
         or _cold_problem(model)
         or _tastes_problem(model)
+        or _folding_problem(model)
         or (_seen_problem(model.seen, len(model.users), len(model.items)) if model.seen else None)
     )
 
@@ -113,6 +114,12 @@ def _scoring_problem(model: ShippedModel) -> str | None:
     if model.head == "tower":
         return _tower_problem(model.weights, 2 * model.dim)
     return "a model that scores by dot products has weights of a tower" if model.weights else None
+
+
+def _folding_problem(model: ShippedModel) -> str | None:
+    if model.folding is None or (model.head == "dot" and not model.layers):
+        return None
+    return "least squares fold someone new into vectors that are scored by dot products alone"
 
 
 def _filter_problem(model: ShippedModel) -> str | None:

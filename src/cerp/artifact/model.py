@@ -95,6 +95,16 @@ class Seen:
     """Item codes, ascending within a user."""
 
 
+@dataclass(frozen=True)
+class LeastSquares:
+    """Someone new gets a vector by the user's step of ALS (`cerp.runtime.folding`)."""
+
+    alpha: float
+    """How much a liked item counts against one that is not liked."""
+    regularization: float
+    """λ"""
+
+
 @dataclass(frozen=True, eq=False)
 class ColdStart:
     """Of whom and of what training knows nothing, and what such users get: the popular items."""
@@ -167,6 +177,8 @@ class ShippedModel:
     both: everybody and everything was in training, or the file does not say."""
     tastes: Tastes | None = None
     """Of users who are not in the file, beside vectors of items."""
+    folding: LeastSquares | None = None
+    """How vectors of someone new are made of liked items; None: as for any model."""
     precision: ValuePrecision | None = None
     """Of the embedding's values in the file that the model was read from."""
     titles: list[str] | None = None

@@ -7,7 +7,7 @@ go by; docs/format.md says how to add a section.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from cerp.artifact.cold_start import decode_cold_start, encode_cold_start
 from cerp.artifact.deflate import deflate
 from cerp.artifact.edges import decode_seen, encode_seen
 from cerp.artifact.fields import Fields
-from cerp.artifact.model import ColdStart, Seen, ShippedModel, Tastes
+from cerp.artifact.model import ColdStart, LeastSquares, Seen, ShippedModel, Tastes
 from cerp.artifact.names import decode_strings, encode_strings
 from cerp.artifact.neighbours import decode_neighbours, encode_neighbours
 from cerp.artifact.quantize import finite
@@ -118,6 +118,17 @@ def _decode_cold(fields: Fields, tensors: TensorReader, around: Surroundings) ->
     return decode_cold_start(fields, tensors, around.num_users, around.num_items)
 
 
+def _encode_folding(model: ShippedModel) -> tuple[dict[str, Any], Tensors]:
+    assert model.folding is not None
+    return asdict(model.folding), {}
+
+
+def _decode_folding(fields: Fields, tensors: TensorReader, around: Surroundings) -> LeastSquares:
+    names = ("alpha", "regularization")
+    bounds = {"smallest": SMALLEST_FOLDING, "largest": LARGEST_FOLDING}
+    return LeastSquares(*(fields.number(name, **bounds) for name in names))
+
+
 def _encode_titles(model: ShippedModel) -> tuple[dict[str, Any], Tensors]:
     assert model.titles is not None
     text = encode_strings(model.titles, "titles")
@@ -177,12 +188,17 @@ def _decode_tastes(fields: Fields, tensors: TensorReader, around: Surroundings) 
 EXPONENT_NAMES = ("q", "p", "r")
 """Of the filter, in the order of `Exponents`; stored as multiples of 1/32."""
 
+SMALLEST_FOLDING, LARGEST_FOLDING = 1e-6, 1e6
+"""Bounds of what folding in by least squares is told."""
+
 OPTIONAL_PARTS = (
     OptionalPart("seen", _encode_seen, _decode_seen),
     OptionalPart("cold", _encode_cold, _decode_cold),
     OptionalPart("filter", _encode_filter, _decode_filter),
     OptionalPart("neighbours", _encode_neighbours, _decode_neighbours),
     OptionalPart("tastes", _encode_tastes, _decode_tastes),
+    # A reader that does not know it folds in as it does for any model.
+    OptionalPart("folding", _encode_folding, _decode_folding, may_be_skipped=True),
     OptionalPart("titles", _encode_titles, _decode_titles),
 )
 """In the order in which they are read."""

@@ -111,8 +111,8 @@ def train(
     method: Annotated[
         str | None,
         typer.Option(
-            help=f"{', '.join(METHODS)}; full is no compression, filter and neighbours need no "
-            "training, and filter no budget.  [default: cerp]"
+            help=f"{', '.join(METHODS)}; full is no compression; filter, neighbours and als need "
+            "no training, filter and als no budget.  [default: cerp]"
         ),
     ] = None,
     preset_name: Annotated[
@@ -131,7 +131,7 @@ def train(
         str | None,
         typer.Option(
             help="Learn codes and preferences from this: a backbone, trained at full size first, "
-            "a finished run, or a .npy file of vectors."
+            "als, a finished run, or a .npy file of vectors."
         ),
     ] = None,
     assignment: Annotated[
@@ -207,6 +207,7 @@ def train(
       cerp train ratings.csv --max-file-size 300KB --portfolio filter,als --time-limit 10m -o run
       cerp train ratings.csv --method filter -o run
       cerp train ratings.csv --method neighbours --max-file-size 75KB -o run
+      cerp train ratings.csv --method als --max-file-size 60KB -o run
       cerp train ratings.csv --budget 99% --assignment learned --codebooks 4 -o run
       cerp train gowalla --budget 90% --budget 99% --backbone mlp --device cuda -o run
       cerp train my-split --budget 50000 --refit train+valid -o run --resume

@@ -6,7 +6,7 @@ from os import PathLike
 from pathlib import Path
 
 from cerp.comparison.tuned import BestSettings
-from cerp.comparison.variants import has_vectors, nested
+from cerp.comparison.variants import is_trained, nested
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, MissingExtra
 from cerp.files import write_json
@@ -79,7 +79,7 @@ def tune(
         raise MissingExtra("Tuning", "optuna", "tune") from None
     if trials is not None and trials < 1:
         raise ConfigError(f"a search needs at least 1 trial, got trials={trials}")
-    if not has_vectors(method):
+    if not is_trained(method):
         raise ConfigError(
             f"method {method!r} searches what it needs by itself; there is nothing to tune"
         )

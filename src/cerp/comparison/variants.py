@@ -114,6 +114,12 @@ def only_backbone(name: str) -> str | None:
     return METHODS[variant(name).method].only_backbone
 
 
+def is_trained(name: str) -> bool:
+    """Whether training has settings that can be tuned."""
+    found = METHODS[variant(name).method]
+    return found.has_vectors and found.is_trained
+
+
 def has_vectors(name: str) -> bool:
     """Whether a trained variant has vectors, and so a backbone."""
     return METHODS[variant(name).method].has_vectors

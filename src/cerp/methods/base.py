@@ -133,6 +133,9 @@ class Method(ABC):
     search_stage: str = "search"
     """What the search is called in curves and checkpoints."""
 
+    is_trained: bool = True
+    """Whether its vectors are trained by steps; else `solved` gives them."""
+
     only_backbone: str | None = None
     """The backbone that it goes with; None: any."""
 
@@ -168,8 +171,15 @@ class Method(ABC):
     def embedding(self, context: Context, limit: int, found: Found) -> Embedding:
         """A fresh embedding of at most ``limit`` values, ready to be trained."""
 
-    def solved(self, context: Context, found: Found) -> Float32Array | None:
-        """The vectors of all entities, where they need no training; None: the run trains them."""
+    def solved(self, context: Context, found: Found) -> Float32Array:
+        """The vectors of all entities, of a method that is not trained."""
+        raise NotImplementedError(f"the vectors of {type(self).__name__} are trained")
+
+    def folding(self, found: Found) -> dict[str, float] | None:
+        """α and λ, where someone new is folded in by the least squares of ALS; None: elsewhere.
+
+        Nothing found yet: numbers that take as many characters as any.
+        """
         return None
 
     @classmethod

@@ -142,7 +142,8 @@ def _words(config: Config, data: str, output: str, options: dict[str, Any]) -> l
     words = ["cerp", "train", data, "--method", config.method]
     if config.method not in WITHOUT_BACKBONE:
         words += ["--backbone", config.backbone]
-    if config.budgets != (config.max_file_size,) and config.method not in WITHOUT_BUDGET:
+    has_budget = config.method not in WITHOUT_BUDGET and config.budgets != ("full",)
+    if config.budgets != (config.max_file_size,) and has_budget:
         words += [word for budget in config.budgets for word in ("--budget", budget)]
     if config.max_file_size is not None:
         words += ["--max-file-size", config.max_file_size]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cerp.artifact import Encoding, ShippedModel, decode, encode
+from cerp.artifact.model import LeastSquares
 from cerp.config import Config
 from cerp.data.ids import Id, Int32Array
 from cerp.data.splits import Splits
@@ -67,6 +68,8 @@ class FittedModel:
     """What the graph filter adds to a score; None: nothing."""
     neighbours: Neighbours | None = None
     """Weights between items, which rank alone."""
+    folding: LeastSquares | None = None
+    """How someone new gets a vector, where not as in any model."""
 
     @property
     def budget(self) -> str:
@@ -201,7 +204,7 @@ class FittedModel:
         )
         if self.config.item_only:
             return items_only(shipped)
-        return replace(shipped, filter=self.filter)
+        return replace(shipped, filter=self.filter, folding=self.folding)
 
     def save(self, path: str | Path, encoding: Encoding | None = None, **options: Any) -> int:
         """Write the model file.

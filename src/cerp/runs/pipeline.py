@@ -17,6 +17,7 @@ import torch
 from cerp import methods
 from cerp._version import __version__
 from cerp.artifact import ShippedModel, decode, embedding_bytes, section_bytes, usage
+from cerp.artifact.model import LeastSquares
 from cerp.config import Config, RunOptions
 from cerp.data.ids import Float32Array
 from cerp.data.splits import Part, Splits
@@ -187,6 +188,7 @@ class Pipeline:
             return vectors if term is None else scorer_with(term, context.splits.train, vectors)
 
         judged = self._judged(budget, scorer, valid if term is None else None)
+        told = self.method.folding(found)
         model = FittedModel(
             recommender,
             context.splits,
@@ -196,6 +198,7 @@ class Pipeline:
             trained.candidate.size,
             judged.per_user,
             term,
+            folding=None if told is None else LeastSquares(**told),
         )
         return replace(model, facts=with_file(model.facts, self._shipped(budget, model)))
 
@@ -332,9 +335,8 @@ class Pipeline:
             tensors, facts = read_checkpoint(kept)
             recommender.load_state_dict(tensors)
             return recommender.eval(), StageResult(**facts)
-        vectors = self.method.solved(context, searched.found[limit])
-        if vectors is not None:
-            return self._solved(recommender, vectors, searched.found[limit])
+        if not self.method.is_trained:
+            return self._solved(context, recommender, searched.found[limit])
         result = train(
             recommender,
             context.splits,
@@ -355,10 +357,10 @@ class Pipeline:
         return recommender, result
 
     def _solved(
-        self, recommender: Recommender, vectors: Float32Array, found: Found
+        self, context: Context, recommender: Recommender, found: Found
     ) -> tuple[Recommender, StageResult]:
         """The recommender with vectors that are no matter of training."""
-        metric = self.config.selection_metric
+        vectors, metric = self.method.solved(context, found), self.config.selection_metric
         [table] = recommender.embedding.stored().tables
         with torch.no_grad():
             table.weight.copy_(torch.from_numpy(vectors))

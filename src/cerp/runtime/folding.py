@@ -13,16 +13,27 @@ has their mean and their variances alone, and C is diagonal there. It needs noth
 but the vectors, and serves matrix factorisation and LightGCN alike. Beside it
 were measured the mean of the liked vectors, ridge regression on them, and
 LightGCN's own propagation to the new user: see results/fold_in.json.
+
+Scores of implicit ALS are no logits: they are fitted to 0 and 1 by least squares. So its file
+says α and λ, and someone new solves the user's step of ALS. Of few items that knows little, so
+that the mean user m counts for a tenth of what is not liked:
+
+    ``z = argmin Σ_i c_i (t_i − ⟨z, v_i⟩)² + λ‖z‖² + κ (z − m)ᵀ G (z − m)``
+
+with ``G = Σ_i v_i v_iᵀ + λI``, t_i = 1 and c_i = α for liked items, 0 and 1 for others, κ = 1/10.
+On ml-100k's validation part (rank 16) it has NDCG@10 .134, .154, .182 and .213 from 1, 3, 10 and
+all items of a user, the plain step (κ = 0) .110, .143, .177 and .213, the Newton step above .110,
+.133, .167 and .184; the users' own vectors have .213.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
-from cerp.artifact.model import FloatArray, Tastes
+from cerp.artifact.model import FloatArray, LeastSquares, Tastes
 from cerp.data.ids import Int32Array
 from cerp.errors import ScoreError
 from cerp.runtime.scoring import blocks
@@ -32,6 +43,10 @@ DoubleArray = npt.NDArray[np.float64]
 MOST_EVIDENCE = 32
 """Items count as at most so many. They are not independent draws from the model's own
 softmax, and of many the step from the mean user goes too far."""
+
+
+MEAN_USER = 0.1
+"""κ: how much the mean user counts in the least squares of someone new."""
 
 
 class FoldIn:
@@ -58,11 +73,9 @@ class FoldIn:
         may be more than fits.
         """
         dim = items.shape[1]
-        rows = [np.arange(num_users, dtype=np.int32)[block] for block in blocks(num_users, 8 * dim)]
-        mean = np.sum([users(some).sum(axis=0, dtype=np.float64) for some in rows], axis=0)
-        mean /= num_users
+        mean = mean_user(users, num_users, dim)
         covariance = np.zeros((dim, dim))
-        for some in rows:
+        for some in _in_blocks(num_users, dim):
             covariance += _covariance(users(some), mean, np.full(len(some), 1 / num_users))
         return cls(mean, covariance, items)
 
@@ -90,6 +103,37 @@ class FoldIn:
             ) from None
         vector: DoubleArray = self.mean + step
         return vector
+
+
+class AlsFoldIn:
+    """The user's step of ALS, with the mean user as what is known before any item."""
+
+    def __init__(self, mean: DoubleArray, items: FloatArray, told: LeastSquares) -> None:
+        self.items, self.alpha = items, told.alpha
+        double = items.astype(np.float64)
+        self.gram = double.T @ double + told.regularization * np.eye(items.shape[1])
+        self.prior = MEAN_USER * self.gram @ mean
+
+    def vector(self, liked: Int32Array) -> DoubleArray:
+        """The vector z of someone who likes these items, by distinct codes."""
+        chosen = self.items[liked].astype(np.float64)
+        vector: DoubleArray = np.linalg.solve(
+            (1 + MEAN_USER) * self.gram + (self.alpha - 1) * chosen.T @ chosen,
+            self.prior + self.alpha * chosen.sum(axis=0),
+        )
+        return vector
+
+
+def mean_user(users: Callable[[Int32Array], FloatArray], num_users: int, dim: int) -> DoubleArray:
+    """The mean of all users' vectors; ``users`` gives those of some."""
+    sums = [users(some).sum(axis=0, dtype=np.float64) for some in _in_blocks(num_users, dim)]
+    mean: DoubleArray = np.sum(sums, axis=0) / num_users
+    return mean
+
+
+def _in_blocks(num_users: int, dim: int) -> Iterator[Int32Array]:
+    everyone = np.arange(num_users, dtype=np.int32)
+    return (everyone[block] for block in blocks(num_users, 8 * dim))
 
 
 def _covariance(vectors: FloatArray, centre: DoubleArray, weights: DoubleArray) -> DoubleArray:

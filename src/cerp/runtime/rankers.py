@@ -16,7 +16,7 @@ from cerp.data.ids import Int32Array
 from cerp.graph.edges import Edges
 from cerp.graph.filter import GraphFilter
 from cerp.graph.term import FilterTerm
-from cerp.runtime.folding import FoldIn
+from cerp.runtime.folding import AlsFoldIn, FoldIn, mean_user
 from cerp.runtime.limits import Limits
 from cerp.runtime.scoring import DotHead, Excluded, Queries, ScoringHead, TowerHead
 from cerp.runtime.selection import Lists
@@ -56,7 +56,7 @@ class VectorRanker:
 
     def __init__(self, model: ShippedModel, limits: Limits) -> None:
         self.num_users, self.tastes, self.limits = len(model.users), model.tastes, limits
-        self.vectors = vectors_of(model)
+        self.vectors, self.folding = vectors_of(model), model.folding
         self.products = DotHead(self.vectors.items)
         self.head: ScoringHead = self.products
         if model.head == "tower":
@@ -80,12 +80,15 @@ class VectorRanker:
         return np.stack([self.fold_in.vector(items) for items in histories])
 
     @cached_property
-    def fold_in(self) -> FoldIn:
+    def fold_in(self) -> FoldIn | AlsFoldIn:
         """Made when someone new comes first."""
         items = self.vectors.items
         self.limits.refuse_fold_in(self.num_users + len(items), items.shape[1])
         if self.tastes is not None:
             return FoldIn.of_tastes(self.tastes, items)
+        if self.folding is not None:
+            mean = mean_user(self.vectors.users, self.num_users, items.shape[1])
+            return AlsFoldIn(mean, items, self.folding)
         return FoldIn.of_users(self.vectors.users, self.num_users, items)
 
     def scores(self, asked: Queries, items: Int32Array | slice) -> FloatArray:

@@ -7,12 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from cerp.artifact import ComposedEmbedding, Encoding, embedding_bytes, encode, section_bytes
+from cerp.artifact.model import LeastSquares
 from cerp.choices import Assignment
 from cerp.config import Config
 from cerp.data.splits import Splits
 from cerp.export.item_only import items_only
 from cerp.export.to_arrays import assembled, composed, file_facts
 from cerp.methods.base import Context, Method
+from cerp.training.search_result import Found
 
 HEADER_SLACK = 128
 """The header's offsets have more digits in one file than in another."""
@@ -41,6 +43,8 @@ def bytes_beside_embedding(
     model = assembled(splits, config.backbone, backbone, tables, context.positions, facts)
     if config.item_only:
         model = items_only(model)
+    elif (told := method.folding(Found({}, {}))) is not None:
+        model = replace(model, folding=LeastSquares(**told))
     files = [encode(model, encoding, is_random=True) for encoding in encodings]
     return [len(data) - embedding_bytes(section_bytes(data)) + HEADER_SLACK for data in files]
 

@@ -14,6 +14,8 @@ from cerp.models.embeddings.full import FullEmbedding
 from cerp.progress import progress
 from cerp.training.search_result import Found
 
+LONG_NUMBER = 1234.5
+
 
 class Als(Method):
     """``score(u, i) = ⟨x_u, y_i⟩`` with the vectors of implicit ALS (`cerp.methods.als.solver`).
@@ -26,6 +28,7 @@ class Als(Method):
     only_backbone = "mf"
     package = ("implicit", "als")
     is_parallel = False
+    is_trained = False
 
     def search(self, context: Context) -> Search:
         """The best settings for each limit."""
@@ -57,6 +60,11 @@ class Als(Method):
     def solved(self, context: Context, found: Found) -> Float32Array:
         """Of the context's training part."""
         return als_vectors(context.splits.train, settings_of(found), context.config.seed)
+
+    def folding(self, found: Found) -> dict[str, float]:
+        """By what the vectors were solved with."""
+        names = ("alpha", "regularization")
+        return {name: float(found.facts.get(name, LONG_NUMBER)) for name in names}
 
 
 def settings_of(found: Found) -> AlsSettings:

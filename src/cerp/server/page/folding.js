@@ -5,7 +5,43 @@
 //   z = m + x,  (I + n C S) x = n C (y - a),  a = Σ p_i v_i,  S = Σ p_i (v_i - a)(v_i - a)ᵀ
 // with p the softmax of the mean user's scores. The same as cerp.runtime.folding.
 
+// Of ALS, whose scores are fitted to 0 and 1, it is the user's step of ALS with the mean user m beside it:
+//   (1.1 G + (α - 1) Σ v_j v_jᵀ) z = 0.1 G m + α Σ v_j,  G = Σ v_i v_iᵀ + λ I,  j the liked items, i all
+
 const MOST_EVIDENCE = 32;
+const MEAN_USER = 0.1;
+
+export class AlsFoldIn {
+  #items;
+  #columns;
+  #alpha;
+  #gram;
+  #prior;
+
+  /** Vectors of all users and of all items, row by row, and the metadata's folding. */
+  constructor(users, items, columns, { alpha, regularization }) {
+    this.#items = items;
+    this.#columns = columns;
+    this.#alpha = alpha;
+    const ones = new Float64Array(items.length / columns).fill(1);
+    this.#gram = covariance(items, new Float64Array(columns), ones);
+    for (let c = 0; c < columns; c++) this.#gram[c * (columns + 1)] += regularization;
+    const alike = new Float64Array(users.length / columns).fill(columns / users.length);
+    const mean = weightedSum(users, alike, columns);
+    this.#prior = product(this.#gram, mean, columns).map((value) => MEAN_USER * value);
+  }
+
+  /** @param {Int32Array} liked distinct item codes, ascending */
+  vector(liked) {
+    const d = this.#columns;
+    const chosen = Float64Array.from({ length: liked.length * d }, (_, at) => this.#items[liked[Math.floor(at / d)] * d + (at % d)]);
+    const ones = new Float64Array(liked.length).fill(1);
+    const squares = covariance(chosen, new Float64Array(d), ones);
+    const sum = weightedSum(chosen, ones, d);
+    const left = this.#gram.map((value, at) => (1 + MEAN_USER) * value + (this.#alpha - 1) * squares[at]);
+    return solve(left, this.#prior.map((value, c) => value + this.#alpha * sum[c]));
+  }
+}
 
 export class FoldIn {
   #items;

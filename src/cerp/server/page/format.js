@@ -15,8 +15,8 @@ const LARGEST_WIDTH = 2 ** 16 - 1;
  * @param {ArrayBuffer} file
  * @returns {Promise<object>} head (null: no vectors), layers, users and items (ids as text), titles, positions
  *   by code, tables or propagated vectors, seen (offsets, items), cold (users, items, degrees: what training
- *   never saw, and how many took each item), filter (exponents, beta, epsilon), weights, neighbours (offsets,
- *   targets, values, levels)
+ *   never saw, and how many took each item), filter (exponents, beta, epsilon), folding (alpha, regularization),
+ *   weights, neighbours (offsets, targets, values, levels), tastes (mean, variance)
  */
 export async function decodeFile(file) {
   try {
@@ -30,7 +30,7 @@ export async function decodeFile(file) {
 async function decode(file) {
   const { metadata, tensors } = readContainer(file);
   const users = count(metadata.users, "users");
-  const items = count(metadata.items, "items", { smallest: 1 });
+  const items = count(metadata.items, "items");
   const most = Math.min(2 ** 31 - 1, 2 ** 20 + 64 * file.length);
   check(users + items <= most, "it claims more users and items than it can hold");
   const order = choice(metadata.order, "its order", ["codes", "lehmer"]);
@@ -45,6 +45,7 @@ async function decode(file) {
     neighbours: optionalObject(metadata.neighbours, "its neighbours"),
     tastes: optionalObject(metadata.tastes, "its tastes"),
     cold: optionalObject(metadata.cold, "its cold start"),
+    folding: optionalObject(metadata.folding, "its folding"),
   };
   const model = {
     ...scoring(metadata, about),
@@ -53,6 +54,7 @@ async function decode(file) {
     positions,
     ...(about.vectors && (await embedding(tensors, about.vectors, users, items))),
     filter: filterTerm(about.vectors, about.filter),
+    folding: folding(metadata, about.folding),
     weights: weights(tensors),
     seen: about.seen && (await seen(tensors, about.seen, users, items, positions)),
     neighbours: about.neighbours && (await decodeNeighbours(tensors, about.neighbours, items, seen)),
@@ -66,7 +68,7 @@ async function decode(file) {
   check(optional.every((word) => typeof word === "string"), "what is optional are no words");
   for (const name of [...tensors.keys()]) if (optional.includes(name.split(".")[0])) tensors.delete(name);
   check(tensors.size === 0, `it has a part that is not known: ${[...tensors.keys()][0]}`);
-  check(users > 0 && items > 0, "it has no users, or no items");
+  check(items > 0, "it has no items");
   check(!model.layers || model.propagated || model.seen, "it lacks the graph that its vectors come from");
   check((model.head === null) === !about.vectors, "its vectors do not fit its way to score");
   check(!model.propagated || model.head === "dot", "its vectors do not fit its way to score");
@@ -112,6 +114,14 @@ function tastesOf(tensors, { columns }) {
   check(mean.length === count(columns, "tastes") && variance.length === columns, "its tastes are not complete");
   check(variance.every((value) => value >= 0), "its tastes are not what they should be");
   return { mean, variance };
+}
+
+/** α and λ of ALS, where someone new is folded in by its least squares; null: as anywhere. */
+function folding({ layers, backbone }, told) {
+  if (!told) return null;
+  check(/^mf/.test(backbone) && layers === 0, "its folding does not fit its way to score");
+  const [alpha, regularization] = ["alpha", "regularization"].map((name) => decimal(told[name], name, 1e-6, 1e6));
+  return { alpha, regularization };
 }
 
 /** Tables with what puts them together, or vectors that are propagated already. */

@@ -2,7 +2,7 @@
 // sums in double precision, a score rounded to float32, equal scores in the order of items.
 
 import { GraphFilter } from "./filter.js";
-import { FoldIn } from "./folding.js";
+import { AlsFoldIn, FoldIn } from "./folding.js";
 import { decodeFile } from "./format.js";
 import { Limits } from "./limits.js";
 import { Neighbours } from "./neighbours.js";
@@ -121,9 +121,10 @@ export class Model {
   }
 
   #makeFoldIn() {
-    const { tastes, numUsers, numItems } = this.#file;
+    const { folding, tastes, numUsers, numItems } = this.#file;
     this.#limits.refuseFoldIn(numUsers + numItems, this.#columns);
     if (tastes) return FoldIn.ofTastes(tastes, this.#itemVectors, this.#columns);
+    if (folding) return new AlsFoldIn(this.#userVectors, this.#itemVectors, this.#columns, folding);
     return FoldIn.ofUsers(this.#userVectors, this.#itemVectors, this.#columns);
   }
 
