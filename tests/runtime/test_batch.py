@@ -67,7 +67,7 @@ def test_lists_of_everybody_are_those_of_each(workers: int, bytes_of_scores: int
 def test_what_was_taken_since_and_what_is_left_out_is_in_no_list():
     runtime = Runtime(made())
     excluded, candidates = np.int32([3, 9]), np.arange(0, ITEMS, 2, dtype=np.int32)
-    request = Request(40, excluded=excluded, candidates=candidates)
+    request = Request(40, excluded=excluded, candidates=candidates, unseen_items=True)
     users = np.int32([4, 2])
     blocks = lists_in_blocks(runtime, users, request, {2: np.array([0, 6], dtype=np.int32)})
     found = as_lists(runtime, blocks)
@@ -191,7 +191,7 @@ def test_items_are_chosen_by_their_attributes_and_capped_by_category(file: Path)
     lines = (f"{100 + k},{'shoes' if k % 2 else 'hats'},{k}" for k in range(ITEMS))
     items.write_text("\n".join(["item_id,category,price", *lines, "7777,shoes,1"]))
     by = ("--items", items, "--where", "category = 'shoes' and price < 20")
-    found = recommend(file, "--user", "u1", "-k", 50, *by)["recommendations"]
+    found = recommend(file, "--user", "u1", "-k", 50, "--unseen-items", *by)["recommendations"]
     seen = Runtime(made()).seen("u1")
     assert {one["item"] for one in found} == {100 + k for k in range(1, 20, 2)} - set(seen)
     capped = recommend(
