@@ -159,7 +159,7 @@ class Recipe:
             runs = [*read_runs(), *known]  # read again: another process may have come first
             write_figures(FILE, {"runs": runs, "machine": described(self.given.device)})
             print(json.dumps(known[0]), flush=True)
-        return mean(row.get("valid_ndcg@10", 0.0) for row in known[0]["budgets"].values())
+        return float(mean(row.get("valid_ndcg@10", 0) for row in known[0]["budgets"].values()))
 
     def outcome(self, start: Config, settings: dict[str, Any], seed: int) -> dict[str, Any]:
         """Train, and say what came of it by budget."""

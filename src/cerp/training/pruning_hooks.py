@@ -137,9 +137,8 @@ class PruningHooks(StageHooks):
         """Of all entities, their mean."""
         embedding, penalty = self.embedding, PENALTIES[self.config.penalty]
         total = 0.0
-        for ids in torch.arange(embedding.num_embeddings, device=embedding.weight.device).split(
-            ENTITIES_AT_ONCE
-        ):
+        everybody = torch.arange(embedding.num_embeddings, device=embedding.weight.device)
+        for ids in torch.split(everybody, ENTITIES_AT_ONCE):
             vectors = embedding(ids)
             counts = vectors.new_ones(len(ids))
             total += float(penalty(BatchVectors((vectors,), counts), self.config.temperature))

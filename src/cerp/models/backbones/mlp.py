@@ -116,9 +116,13 @@ class MLP(Backbone):
         weights = {name: value for name, value in self.state_dict().items() if "norms." not in name}
         layers = ["first", *(f"rest.{number}" for number in range(len(self.rest)))]
         for layer, norm in zip(layers, self.norms, strict=False):
-            scale = norm.weight / torch.sqrt(norm.running_var + norm.eps)
+            assert isinstance(norm, nn.BatchNorm1d)
+            mean, variance = norm.running_mean, norm.running_var
+            assert mean is not None
+            assert variance is not None
+            scale = norm.weight / torch.sqrt(variance + norm.eps)
             weights[f"{layer}.weight"] = scale[:, None] * weights[f"{layer}.weight"]
-            shifted = weights[f"{layer}.bias"] - norm.running_mean
+            shifted = weights[f"{layer}.bias"] - mean
             weights[f"{layer}.bias"] = scale * shifted + norm.bias
         return weights
 
