@@ -17,7 +17,8 @@ PART is one of
 One pruning run serves all budgets of a run. A run is kept once it is done, so the same command
 goes on where a killed one was. ``--dataset gowalla --device cuda`` runs the same on the paper's
 data. ``--names`` are those of the table's or the readings' runs. ``--epochs`` are those of training
-after pruning, and ``--dim`` is that of vectors; without them they are the preset's.
+after pruning (0: only prune, and look at the patterns), and ``--dim`` is that of vectors; without
+them they are the preset's.
 """
 
 from __future__ import annotations
@@ -33,11 +34,14 @@ from typing import Any
 
 from machine import RESULTS, described, write_figures
 
+from cerp.budget import Budget
 from cerp.comparison.tuning_search import without_test
 from cerp.comparison.variants import merged, nested
 from cerp.config import Config, RunOptions
 from cerp.data.datasets import load
 from cerp.data.splits import Splits
+from cerp.methods.base import Context
+from cerp.methods.cerp import Cerp
 from cerp.models.backbones.base import BatchVectors
 from cerp.paper.published import bucket_count
 from cerp.presets import preset
@@ -155,18 +159,35 @@ class Recipe:
             runs = [*read_runs(), *known]  # read again: another process may have come first
             write_figures(FILE, {"runs": runs, "machine": described(self.given.device)})
             print(json.dumps(known[0]), flush=True)
-        return float(mean(row["valid_ndcg@10"] for row in known[0]["budgets"].values()))
+        return float(mean(row.get("valid_ndcg@10", 0) for row in known[0]["budgets"].values()))
 
     def outcome(self, start: Config, settings: dict[str, Any], seed: int) -> dict[str, Any]:
         """Train, and say what came of it by budget."""
         own = {"train.epochs": self.given.epochs, "dim": self.given.dim, "seed": seed}
-        given = {path: value for path, value in own.items() if value is not None}
+        given = {path: value for path, value in own.items() if value}
         over = nested({**settings, **given})
         config = Config.from_dict(merged(start.to_dict(), over))
+        if self.given.epochs == 0:
+            return {"budgets": self.patterns(config)}
         models = fit_all(self.splits, config, RunOptions(quiet=True, device=self.given.device))
         return {
             "seconds": round(sum(model.facts.seconds for model in models), 1),
             "budgets": {model.budget: figures(model.facts) for model in models},
+        }
+
+    def patterns(self, config: Config) -> dict[str, Any]:
+        """What pruning leaves, by budget; nothing is trained on it."""
+        options = RunOptions(quiet=True, device=self.given.device)
+        limits = [
+            Budget.parse(budget).limit(self.splits.num_entities, config.dim)
+            for budget in config.budgets
+        ]
+        context = Context(self.splits, config, options, tuple(limits))
+        method = Cerp()
+        found = method.search(context).found
+        return {
+            budget: left(method.embedding(context, limit, found[limit]).facts(), found[limit].facts)
+            for budget, limit in zip(config.budgets, limits, strict=True)
         }
 
     def asked(self, named: dict[str, dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
@@ -213,20 +234,24 @@ class Recipe:
 
 def figures(facts: ModelFacts) -> dict[str, Any]:
     """What is left of the codebooks, and how good it is."""
-    search = facts.search or {}
-    found = {
-        "avg_dim": round(facts.avg_dim, 2),
-        "dim_deviation": None if facts.dim_deviation is None else round(facts.dim_deviation, 2),
-        "overlap_pct": None if facts.overlap is None else round(100 * facts.overlap, 2),
-        "empty_entities": facts.empty_entities,
-        "few_values": facts.few_values,
-        "valid_ndcg@10": round(facts.best_valid, 5),
-        "pruned_at_epoch": round(search["epoch"], 2),
-        "stalls_at": None if search["reached"] else round(100 * search["reached_sparsity"], 2),
-    }
+    found = left(vars(facts), facts.search or {})
+    found["valid_ndcg@10"] = round(facts.best_valid, 5)
     if "test" in facts.metrics:
         found["test_ndcg@10"] = round(facts.metrics["test"]["ndcg@10"], 5)
     return found
+
+
+def left(counts: dict[str, Any], search: dict[str, Any]) -> dict[str, Any]:
+    """What is left of the codebooks, and when pruning was done."""
+    return {
+        "avg_dim": round(counts["avg_dim"], 2),
+        "dim_deviation": round(counts["dim_deviation"], 2),
+        "overlap_pct": round(100 * counts["overlap"], 2),
+        "empty_entities": counts["empty_entities"],
+        "few_values": counts["few_values"],
+        "pruned_at_epoch": round(search["epoch"], 2),
+        "stalls_at": None if search["reached"] else round(100 * search["reached_sparsity"], 2),
+    }
 
 
 def read_runs() -> list[dict[str, Any]]:

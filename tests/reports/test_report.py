@@ -30,6 +30,7 @@ from cerp.evaluation.evaluate import evaluate
 from cerp.evaluation.id_leak import id_leak
 from cerp.evaluation.popularity import popularity_groups
 from cerp.naming import model_file
+from cerp.pages.numbers import UNKNOWN
 from cerp.presets import preset
 from cerp.reports.commands import train_command
 from cerp.reports.findings import find
@@ -311,7 +312,7 @@ def test_what_pruning_has_left_is_shown_of_codebooks_alone(tmp_path: Path):
     before = summary("90%", 0.2, overlap=0.5)  # as versions wrote it that did not count the rest
     del before["dim_deviation"], before["few_values"]
     old = write_run(tmp_path / "old", before)
-    assert "cerp 90% 5.04 - 50.0% - -" in text_of(page_of(old))
+    assert f"cerp 90% 5.04 {UNKNOWN} 50.0% {UNKNOWN} {UNKNOWN}" in text_of(page_of(old))
 
 
 def test_curves_that_cerp_did_not_write_are_refused(tmp_path: Path):

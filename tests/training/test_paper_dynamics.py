@@ -110,11 +110,12 @@ def test_the_penalty_separates_the_patterns_of_two_books():
 
 def test_the_variants_of_table_3_keep_different_entries():
     jobs = plan(read_recipe("table3"), "synthetic")
-    configs: dict[str, Config] = {
+    configs = {
         one.run.variant: one.job.config
         for one in jobs
         if one.run.variant is not None and one.job.config is not None
         if one.run.preset == "paper" and one.job.backbone == "lightgcn"
+        if one.run.variant is not None and one.job.config is not None
     }
     limit = splits().num_entities * DIM // 20
     masks = {

@@ -121,11 +121,12 @@ class MLP(Backbone):
         layers = ["first", *(f"rest.{number}" for number in range(len(self.rest)))]
         for layer, norm in zip(layers, self.norms, strict=False):
             assert isinstance(norm, nn.BatchNorm1d)
-            assert norm.running_mean is not None
-            assert norm.running_var is not None
-            scale = norm.weight / torch.sqrt(norm.running_var + norm.eps)
+            mean, variance = norm.running_mean, norm.running_var
+            assert mean is not None
+            assert variance is not None
+            scale = norm.weight / torch.sqrt(variance + norm.eps)
             weights[f"{layer}.weight"] = scale[:, None] * weights[f"{layer}.weight"]
-            shifted = weights[f"{layer}.bias"] - norm.running_mean
+            shifted = weights[f"{layer}.bias"] - mean
             weights[f"{layer}.bias"] = scale * shifted + norm.bias
         return weights
 
