@@ -1,0 +1,59 @@
+"""Training by two processes of which one is killed: started again, it ends with the same model."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from random import Random
+
+from campaigns.harness import Campaign
+
+SCRIPT = Path(__file__).parents[1] / "tests" / "training" / "training_process.py"
+
+
+def attack(campaign: Campaign) -> None:
+    """Each kill is a case."""
+    rng = campaign.rng
+    with tempfile.TemporaryDirectory() as place:
+        whole = Path(place) / "whole"
+        started = time.monotonic()
+        _start(whole).wait()
+        seconds = time.monotonic() - started
+        expected = _models(whole)
+        for number in campaign.rounds():
+            folder = Path(place) / f"killed-{number}"
+            if not _killed(folder, rng, seconds):
+                continue
+            _start(folder).wait()
+            campaign.check(_models(folder) == expected, f"case {number} ended with another model")
+
+
+def _start(folder: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    quiet = subprocess.DEVNULL
+    return subprocess.Popen([*command, str(SCRIPT), str(folder)], stdout=quiet, stderr=quiet)
+
+
+def _killed(folder: Path, rng: Random, seconds: float) -> bool:
+    """Whether one of the two could be killed before both were done."""
+    run = _start(folder)
+    time.sleep(rng.uniform(0.3, 1.0) * seconds)
+    workers = [int(found) for found in _children(run.pid)]
+    if workers:
+        os.kill(rng.choice(workers), signal.SIGKILL)
+    return run.wait() != 0
+
+
+def _children(process: int) -> list[str]:
+    path = Path(f"/proc/{process}/task/{process}/children")
+    return re.findall(r"\d+", path.read_text(encoding="utf-8")) if path.exists() else []
+
+
+def _models(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.cerp"))}
