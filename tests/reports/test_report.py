@@ -30,8 +30,10 @@ from cerp.evaluation.evaluate import evaluate
 from cerp.evaluation.id_leak import id_leak
 from cerp.evaluation.popularity import popularity_groups
 from cerp.naming import model_file
+from cerp.pages.charts import Point, Series
 from cerp.pages.numbers import UNKNOWN
 from cerp.presets import preset
+from cerp.reports import accuracy as accuracy_module
 from cerp.reports.commands import train_command
 from cerp.reports.findings import find
 from cerp.reports.finished_runs import ModelFile, read_runs
@@ -588,3 +590,15 @@ def test_a_phone_needs_no_sideways_scrolling(trained: list[Path], tmp_path: Path
     )
     phone.close()
     assert (width, hidden, cut) == (390, 0, 0)
+
+
+def test_the_hull_joins_what_no_smaller_file_is_as_good_as():
+    def series(style: int, *points: tuple[float, float]) -> Series:
+        return Series(str(style), style, [Point(x, y, "") for x, y in points])
+
+    [drawn] = accuracy_module._hull(
+        [series(0, (10, 0.1), (30, 0.2)), series(1, (20, 0.3), (40, 0.4))]
+    )
+    assert [(point.x, point.y) for point in drawn.points] == [(10, 0.1), (20, 0.3), (40, 0.4)]
+    assert (drawn.style, drawn.has_markers) == (2, False)
+    assert accuracy_module._hull([series(0, (10, 0.1), (30, 0.2))]) == []

@@ -11,6 +11,8 @@ from cerp.pages.numbers import metric, metric_name
 from cerp.reports.findings import Findings
 from cerp.reports.finished_runs import Model
 
+HULL = "; the line without markers joins what no smaller file is as good as"
+
 
 def accuracy(found: Findings) -> Parts:
     """Accuracy on the test part over stored values and over bytes of the file."""
@@ -19,12 +21,13 @@ def accuracy(found: Findings) -> Parts:
     if not by_values and not by_bytes:
         return [remark("No model has test figures.")]
     references = _references(found)
-    drawn = [("stored values", by_values), ("file bytes", by_bytes)]
+    hull = _hull(by_bytes)
+    drawn = [("stored values", by_values, ""), ("file bytes", [*hull, *by_bytes], HULL)]
     shown = metric_name(found.metric)
     charts = [
         element(
             "figure",
-            element("figcaption", f"{shown} over {what} (logarithmic)"),
+            element("figcaption", f"{shown} over {what} (logarithmic){told if hull else ''}"),
             line_chart(
                 f"{shown} over {what}",
                 what,
@@ -35,10 +38,25 @@ def accuracy(found: Findings) -> Parts:
                 y_axis=zero_axis,
             ),
         )
-        for what, series in drawn
+        for what, series, told in drawn
         if series
     ]
     return [element("div", *charts, class_="pair"), legend(by_bytes or by_values)]
+
+
+def _hull(series: list[Series]) -> list[Series]:
+    """A line through the points that no smaller file is as good as, where there are several."""
+    points = sorted(
+        (point for line in series for point in line.points), key=lambda one: (one.x, -one.y)
+    )
+    best: list[Point] = []
+    for point in points:
+        if not best or point.y > best[-1].y:
+            best.append(point)
+    if len(series) < 2 or len(best) < 2:
+        return []
+    style = max(line.style for line in series) + 1
+    return [Series("best so far", style, best, has_markers=False)]
 
 
 def _budget_series(found: Findings, size: Callable[[Model], int | None]) -> list[Series]:
