@@ -501,6 +501,7 @@ def test_the_command_trains_the_very_configuration(
     config: Config, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     SPLITS.save(tmp_path / "data")
+    monkeypatch.chdir(tmp_path)  # where the run would go
     asked: list[Config] = []
 
     def fit_all(splits: object, config: Config, options: object) -> list[object]:
