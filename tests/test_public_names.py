@@ -13,14 +13,17 @@ import cerp
 def test_the_public_names_are_these():
     assert sorted(cerp.__all__) == [
         "CerpError",
+        "Compressed",
         "Config",
         "FittedModel",
         "Interactions",
+        "Lookup",
         "Metrics",
         "Runtime",
         "Splits",
         "__version__",
         "compare",
+        "compress",
         "evaluate",
         "fit",
         "id_leak",

@@ -32,6 +32,7 @@ from cerp.graph.filter import Exponents
 from cerp.runtime import Runtime
 from cerp.server.app import create_app
 from golden_filter import FILTER, MIXTURE
+from golden_lookup import GOLDEN_LOOKUP
 from golden_model import GOLDEN_CODED
 from made_up_section import declare_prices, priced
 from plain_decoder import metadata_of
@@ -456,6 +457,11 @@ def test_a_file_of_a_later_format_is_refused(blank: Page, monkeypatch: pytest.Mo
     later = encode(small_model(), Encoding())
     with refused("its format is 2, this page reads 1"):
         blank.evaluate(DECODE, as_base64(later))
+
+
+def test_a_file_for_lookups_is_refused_in_plain_words(blank: Page):
+    with refused("it holds vectors for lookups and no recommender"):
+        blank.evaluate(DECODE, as_base64(GOLDEN_LOOKUP.read_bytes()))
 
 
 def test_a_header_that_contradicts_itself_is_refused(blank: Page):

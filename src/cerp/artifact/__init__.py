@@ -8,7 +8,14 @@ describes every byte.
 from cerp.artifact.codes import code_bytes
 from cerp.artifact.embedding import table_bytes
 from cerp.artifact.file import Encoding, decode, encode, read, read_whole, write
-from cerp.artifact.model import ComposedEmbedding, PropagatedTables, Seen, ShippedModel, Table
+from cerp.artifact.model import (
+    ComposedEmbedding,
+    Projection,
+    PropagatedTables,
+    Seen,
+    ShippedModel,
+    Table,
+)
 from cerp.artifact.permutation import permutation_size as order_bytes
 from cerp.artifact.quantize import VALUES_CODECS, ValuesCodec
 from cerp.artifact.scoring_words import backbone_name, scoring_word
@@ -25,6 +32,7 @@ __all__ = [
     "FilterTerm",
     "Index",
     "Mixing",
+    "Projection",
     "PropagatedTables",
     "Seen",
     "ShippedModel",

@@ -26,6 +26,10 @@ MOST_LAYERS = 64
 def problem(model: ShippedModel) -> str | None:
     """The first thing that makes a model unusable, in words; None if there is none."""
     num_entities = len(model.users) + len(model.items)
+    if model.is_lookup:
+        return _lookup_problem(model) or _embedding_problem(model, num_entities)
+    if model.projection is not None:
+        return "vectors that are scored have a projection, which only those for lookups may have"
     if not len(model.users) or not len(model.items):
         return f"there are {len(model.users):,} users and {len(model.items):,} items"
     if model.positions is not None and not _is_permutation(model.positions, num_entities):
@@ -37,6 +41,26 @@ def problem(model: ShippedModel) -> str | None:
         or _scoring_problem(model)
         or (_seen_problem(model.seen, len(model.users), len(model.items)) if model.seen else None)
     )
+
+
+def _lookup_problem(model: ShippedModel) -> str | None:
+    """What a file for lookups has beside its tables: ids, and perhaps a projection."""
+    if len(model.users) or not len(model.items):
+        return f"a file for lookups has {len(model.users):,} users and {len(model.items):,} ids"
+    if not isinstance(model.embedding, ComposedEmbedding):
+        return "a file for lookups has propagated tables, and no graph to propagate over"
+    beside = (model.positions, model.seen, model.titles)
+    if model.weights or model.layers or any(part is not None for part in beside):
+        return "a file for lookups has parts that only recommending needs"
+    if model.projection is None:
+        return None
+    matrix, mean = model.projection.matrix, model.projection.mean
+    if matrix.shape != (model.embedding.dim, len(mean)) or not 1 <= len(mean) <= LARGEST_WIDTH:
+        return (
+            f"the projection of {model.embedding.dim:,} numbers has the shape {matrix.shape} and a "
+            f"mean of {len(mean):,}"
+        )
+    return None
 
 
 def _is_permutation(positions: Int32Array, count: int) -> bool:

@@ -78,6 +78,23 @@ class PropagatedTables:
 
 
 @dataclass(frozen=True, eq=False)
+class Projection:
+    """``v = scale · z·M + mean``: what composed vectors z become, in files for lookups alone."""
+
+    matrix: FloatArray
+    """M, (numbers in z, numbers in v)."""
+    mean: FloatArray
+    """(numbers in v,)"""
+    scale: float
+
+    def __call__(self, composed: FloatArray) -> FloatArray:
+        """The vectors of composed ones, (n, numbers in v)."""
+        projected: FloatArray = composed @ (self.matrix * np.float32(self.scale))
+        projected += self.mean
+        return projected
+
+
+@dataclass(frozen=True, eq=False)
 class Seen:
     """Training interactions by user, then item: the graph of propagation, and what users know."""
 
@@ -98,7 +115,7 @@ class ShippedModel:
     items: Ids
     head: Head | None
     """How the vectors of a user and an item become a score: their dot product, or a tower; None
-    without vectors."""
+    without vectors, and where vectors are for lookups alone."""
     embedding: ComposedEmbedding | PropagatedTables | None
     """None: the filter alone ranks."""
     positions: Int32Array | None = None
@@ -117,8 +134,17 @@ class ShippedModel:
     """Of the embedding's values in the file that the model was read from."""
     titles: list[str] | None = None
     """What to call items on a page, by code."""
+    projection: Projection | None = None
+    """Of a file for lookups: what its composed vectors become; None: they are as they are."""
 
     @property
     def dim(self) -> int:
         """Length of a vector; 0 without vectors."""
+        if self.projection is not None:
+            return len(self.projection.mean)
         return 0 if self.embedding is None else self.embedding.dim
+
+    @property
+    def is_lookup(self) -> bool:
+        """Whether there are vectors and no way to score: the items are ids to look up."""
+        return self.embedding is not None and self.head is None and self.filter is None

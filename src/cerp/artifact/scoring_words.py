@@ -3,7 +3,8 @@
 The file says how to score, not which backbone was trained: any backbone whose
 scores are one of these ways can be written, read and served. The words are
 those of the first backbones that had them; ``+filter`` says that the graph filter
-is added, and ``filter`` that there is nothing else. It is in the word, so that a reader
+is added, and ``filter`` that there is nothing else; ``lookup`` says that vectors are
+looked up and nothing is scored. It is in the word, so that a reader
 that knows no filter refuses the file instead of ranking by half of it.
 """
 
@@ -28,9 +29,10 @@ VECTOR_WAYS = {
     "mlp": _Way("tower", propagates=False),
     "lightgcn": _Way("dot", propagates=True),
 }
-FILTER = "filter"
+FILTER, LOOKUP = "filter", "lookup"
 WAYS = {
     **VECTOR_WAYS,
+    LOOKUP: _Way(None, propagates=False),
     FILTER: _Way(None, propagates=False, is_filtered=True),
     **{f"{word}+{FILTER}": way._replace(is_filtered=True) for word, way in VECTOR_WAYS.items()},
 }

@@ -16,6 +16,7 @@ import typer
 from cerp._version import __version__
 from cerp.cli import (
     compare,
+    compress,
     data,
     evaluate,
     export,
@@ -47,6 +48,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
 app.command("tune")(tune.tune)
 app.command("export")(export.export)
+app.command("compress")(compress.compress)
 app.command("inspect")(inspect.inspect)
 app.command("recommend")(recommend.recommend)
 app.command("serve")(serve.serve)
@@ -78,6 +80,7 @@ def options(
       cerp train my-split --budget 99% -o run
       cerp evaluate popularity --data my-split
       cerp export run --data my-split --values int8 -o model.cerp
+      cerp compress vectors.npy --max-size 2MB -o small.cerp
       cerp inspect model.cerp
       cerp recommend model.cerp --user 42
       cerp serve model.cerp

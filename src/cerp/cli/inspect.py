@@ -10,6 +10,7 @@ import typer
 
 from cerp import artifact
 from cerp.artifact import ComposedEmbedding, ShippedModel
+from cerp.artifact.scoring_words import LOOKUP
 from cerp.choices import Assignment
 from cerp.cli.options import AsJson
 from cerp.cli.output import print_json, print_note, print_table
@@ -129,6 +130,8 @@ def _comparison(found: dict[str, Any]) -> list[tuple[object, ...]]:
 
 def _figures(found: dict[str, Any]) -> list[tuple[object, ...]]:
     counts = [(name, found[name]) for name in ("backbone", "users", "items")]
+    if found["backbone"] == LOOKUP:
+        counts = [("for", "lookups by id"), ("vectors", found["items"])]
     terms = [(f"filter {name}", value) for name, value in (found["filter"] or {}).items()]
     if not found["dimension"]:
         return [*counts, *terms]
@@ -138,7 +141,12 @@ def _figures(found: dict[str, Any]) -> list[tuple[object, ...]]:
         ("stored values", found["stored_values"]),
         ("precision of values", found["precision"] or "mixed"),
         *_rows_of_codebooks(found),
-        ("users and items without values", found["empty_entities"]),
+        (
+            "vectors without values"
+            if found["backbone"] == LOOKUP
+            else "users and items without values",
+            found["empty_entities"],
+        ),
         *terms,
     ]
 

@@ -46,6 +46,7 @@ SWITCHES = {
 
 COMMANDS = {
     "cerp.compare": "cerp compare",
+    "cerp.compress": "cerp compress",
     "cerp.evaluate": "cerp evaluate",
     "cerp.fit": "cerp train",
     "cerp.report": "cerp report",

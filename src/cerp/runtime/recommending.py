@@ -67,6 +67,11 @@ class Runtime:
         file_bytes: int | None = None,
         max_memory: int | str = MAX_MEMORY,
     ) -> None:
+        if model.is_lookup:
+            raise ConfigError(
+                f"the file holds vectors of {len(model.items):,} ids for lookups and no "
+                "recommender; look them up with cerp.load(path).vectors(ids)"
+            )
         self.model, self.file_bytes = model, file_bytes
         _refuse_above(max_memory, memory_of(model))
         self._ranker = ranker_of(model)

@@ -47,6 +47,7 @@ async function decode(file) {
 
 /** How vectors become a score, and the layers of propagation before it: the one place that knows the words. */
 function scoring({ backbone, layers, filter }) {
+  check(backbone !== "lookup", "it holds vectors for lookups and no recommender");
   const ways = { mf: ["dot", false], mlp: ["tower", false], lightgcn: ["dot", true], filter: [null, false] };
   const [, word, added] = /^(\w+?)(\+filter)?$/.exec(backbone) ?? [];
   check(Object.hasOwn(ways, word) && !(added && word === "filter"), `its way to score ${backbone} is not known`);
