@@ -110,7 +110,8 @@ class Plan:
 def plans(count: int, dim: int, room: int) -> list[Plan]:
     """All plans worth fitting that take at most ``room`` bytes."""
     found: list[Plan] = []
-    for values, most in (("int8", 1.0), ("int4", 0.5)):
+    each: dict[ValuesCodec, float] = {"int8": 1.0, "int4": 0.5}
+    for values, most in each.items():
         plain = Plan(values, values, dim)
         if plain.size(count, dim) <= room:
             found.append(plain)
