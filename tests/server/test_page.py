@@ -34,6 +34,7 @@ from cerp.runtime import Runtime
 from cerp.server.app import create_app
 from forged_neighbours import FORGERIES, forged
 from golden_filter import FILTER, MIXTURE
+from golden_lookup import GOLDEN_LOOKUP
 from golden_model import GOLDEN_CODED
 from golden_neighbours import NEIGHBOURS
 from made_up_section import declare_prices, priced
@@ -667,6 +668,11 @@ def test_a_small_file_that_takes_too_much_is_refused(
     )
     with refused(message):
         blank.evaluate(DECODE, as_base64(encode(endless, Encoding())))
+
+
+def test_a_file_for_lookups_is_refused_in_plain_words(blank: Page):
+    with refused("it holds vectors for lookups and no recommender"):
+        blank.evaluate(DECODE, as_base64(GOLDEN_LOOKUP.read_bytes()))
 
 
 def test_a_header_that_lacks_something_is_refused(blank: Page):
