@@ -92,6 +92,7 @@ def test_what_needs_users_or_a_graph_is_refused(backbone: str):
 
 def changed(**arrays: Any) -> ShippedModel:
     model = items_only(small_model())
+    assert model.tastes is not None
     return replace(model, tastes=replace(model.tastes, **arrays))
 
 
