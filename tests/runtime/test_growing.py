@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from cerp import artifact
 from cerp.artifact import ComposedEmbedding, Encoding, Index, Seen, ShippedModel, Table
 from cerp.cli import app
+from cerp.cli.later import model_in
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError, DataError
@@ -150,6 +151,18 @@ def test_training_further_changes_stored_values_and_nothing_else(backbone: str):
         assert not np.array_equal(before.weight, after.weight)
         assert np.array_equal(before.index.codes, after.index.codes)
     assert not can_be_warm(small_model("propagated"))
+
+
+def test_of_a_run_with_several_models_the_last_is_meant(tmp_path: Path):
+    for name in ("model-50pct.cerp", "model-90pct.cerp"):
+        artifact.write(tmp_path / name, coded_model(), Encoding())
+    with pytest.raises(ConfigError, match=r"2 model files \(model-50pct.cerp, model-90pct.cerp\)"):
+        model_in(tmp_path)
+    (tmp_path / "metrics.json").write_text('{"models": [{"budget": "90%"}, {"budget": "50%"}]}')
+    assert model_in(tmp_path) == tmp_path / "model-50pct.cerp"
+    assert model_in(tmp_path, "90%") == tmp_path / "model-90pct.cerp"
+    with pytest.raises(ConfigError, match="has no model for '70%'"):
+        model_in(tmp_path, "70%")
 
 
 def test_the_command_writes_a_file_and_the_next_day_is_judged(tmp_path: Path):

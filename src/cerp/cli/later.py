@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from cerp.runtime import Runtime, load
 
 
 def model_in(place: Path, budget: str | None = None) -> Path:
-    """A model file: the one named, or that of a run's folder."""
+    """A model file: the one named, or of a run the only one, or the last, as `export` takes it."""
     if place.is_file():
         return place
     if not place.exists():
@@ -29,10 +30,22 @@ def model_in(place: Path, budget: str | None = None) -> Path:
             raise ConfigError(f"{place} has no model for {budget!r}: {path} is not there")
         return path
     files = sorted(place.glob("model-*.cerp"))
-    if len(files) != 1:
+    if len(files) == 1:
+        return files[0]
+    last = model_file(place, _last_budget(place))
+    if last not in files:
         names = ", ".join(file.name for file in files) or "none"
         raise ConfigError(f"{place} has {len(files)} model files ({names}); name one of them")
-    return files[0]
+    return last
+
+
+def _last_budget(run: Path) -> str:
+    """Of the models of a finished run, in the order that its budgets were given."""
+    try:
+        models = json.loads((run / "metrics.json").read_text(encoding="utf-8"))["models"]
+        return str(models[-1]["budget"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
 
 
 def known_to(runtime: Runtime) -> Interactions:

@@ -46,7 +46,7 @@ def update(
         ),
     ],
     budget: Annotated[
-        str | None, typer.Option(help="Which model of a run.  [default: the only one]")
+        str | None, typer.Option(help="Which model of a run.  [default: the last]")
     ] = None,
     epochs: Annotated[
         int | None,
