@@ -1,10 +1,15 @@
-"""Every campaign for some seconds, as CI runs them: it tries something, and nothing fails."""
+"""Every campaign for some seconds, as CI runs them: it tries something, and nothing fails.
+
+That of the page's decoder is in tests/server/test_one_decoder.py.
+"""
 
 from __future__ import annotations
 
 import pytest
 
+from campaigns import markup
 from campaigns.__main__ import CAMPAIGNS, run
+from campaigns.harness import Campaign
 
 SHORT = {
     "model_files": 1000,
@@ -20,6 +25,13 @@ SHORT = {
 
 def test_all_but_the_long_ones_are_run_here():
     assert set(CAMPAIGNS) - set(SHORT) == {"torchrun_kills", "http_saturation"}
+
+
+def test_markup_stays_text(browser):
+    campaign = Campaign("markup", seed=1, seconds=120, most_cases=SHORT["markup"])
+    markup.attack_in(browser, campaign)
+    assert campaign.cases > 0
+    assert campaign.failures == []
 
 
 @pytest.mark.slow
