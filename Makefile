@@ -2,6 +2,7 @@
 # make test    every test
 # make lint    ruff, formatting and types
 # make bench   the timings in results/
+# make campaigns   ten minutes of attacks: forged files, kills, crowds (CAMPAIGN_ARGS chooses)
 # make results-page   docs/results.md and docs/frontier.svg from results/
 # make site    the documents as a web site, in site/
 # Each creates .venv when it is missing. PYTHON chooses the interpreter.
@@ -11,7 +12,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint format bench results-page site clean
+.PHONY: demo test lint format bench campaigns results-page site clean
 
 demo: $(INSTALLED)
 	$(BIN)/cerp data info synthetic
@@ -55,6 +56,9 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/http_load.py
 	$(BIN)/python benchmarks/fold_in.py
 	$(BIN)/python benchmarks/yelp_shape.py
+
+campaigns: $(INSTALLED)
+	PYTHONPATH=tests $(BIN)/python -m campaigns $(CAMPAIGN_ARGS)
 
 results-page: $(INSTALLED)
 	PYTHONPATH=tools $(BIN)/python -m results_page results docs/results.md

@@ -72,8 +72,11 @@ def run(name: str, seconds: float, seed: int, most_cases: int | None = None) -> 
 def _write(path: Path, results: dict[str, Any]) -> None:
     """Keep what earlier runs found of other campaigns."""
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    machine = {"python": platform.python_version(), "processors": os.cpu_count()}
-    machine["load"] = os.getloadavg()[0]
+    machine = {
+        "python": platform.python_version(),
+        "processors": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 1),
+    }
     merged = kept | {name: result | {"machine": machine} for name, result in results.items()}
     path.write_text(json.dumps(merged, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 

@@ -31,6 +31,10 @@ HEALTH_SECONDS = 0.1
 LARGEST_HEALTH = 0.1
 """Seconds of the 99th percentile."""
 MEMORY_GROWTH = 1.1
+ENOUGH_CORES = 0.8
+"""Of processor time for each second: with less, others on the machine decide how long it takes."""
+SETTLED_AFTER = 120
+"""Looks at the memory, one a second."""
 LARGEST_LOG = 1_000_000
 
 Client = Callable[[Server, Random, Counter[int]], Awaitable[None]]
@@ -43,7 +47,6 @@ def attack(campaign: Campaign) -> None:
         write_large_model(model)
         with serving(model, Path(folder) / "log") as server:
             asyncio.run(_crowd(campaign, server))
-            campaign.figures["server_cpu_seconds"] = server.cpu_seconds
             campaign.figures["log_bytes"] = server.log.stat().st_size
             if server.log.stat().st_size > LARGEST_LOG:
                 campaign.fail(f"the log has {server.log.stat().st_size:,} bytes")
@@ -75,10 +78,11 @@ async def _crowd(campaign: Campaign, server: Server) -> None:
     for status, count in statuses.items():
         if status >= 500 and status != 503:
             campaign.fail(f"{count} answers were {status}")
-    _judge(campaign, seen)
+    _judge(campaign, seen, server.cpu_seconds / (time.monotonic() - campaign.started))
 
 
-def _judge(campaign: Campaign, seen: Watched) -> None:
+def _judge(campaign: Campaign, seen: Watched, share: float) -> None:
+    """Latency where the machine gave the server a core, memory where there was time to settle."""
     own, other = (float(np.quantile(waits, 0.99)) for waits in (seen.waits, seen.yardstick))
     # The first minute, or the first half of a short run, is for pools and caches to fill.
     settled = seen.memory[: max(1, min(60, len(seen.memory) // 2))]
@@ -89,13 +93,14 @@ def _judge(campaign: Campaign, seen: Watched) -> None:
         "health_p50_ms": round(1000 * float(np.quantile(seen.waits, 0.5)), 1),
         "health_p99_ms": round(1000 * own, 1),
         "yardstick_p99_ms": round(1000 * other, 1),
+        "cores_of_the_server": round(share, 2),
         "memory_mb_settled": round(before / 1e6),
         "memory_mb_after": round(after / 1e6),
     }
     # What a server with nothing to do takes meanwhile is the machine's, not the server's.
-    if own > LARGEST_HEALTH + other:
+    if share > ENOUGH_CORES and own > LARGEST_HEALTH + other:
         campaign.fail(f"1 of 100 /health took over {1000 * own:.0f} ms")
-    if after > MEMORY_GROWTH * before:
+    if len(seen.memory) > SETTLED_AFTER and after > MEMORY_GROWTH * before:
         campaign.fail(f"memory grew from {before / 1e6:.0f} to {after / 1e6:.0f} MB")
 
 

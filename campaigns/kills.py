@@ -183,7 +183,7 @@ def _tasks(splits: Splits, folder: Path) -> list[Task]:
 
     def tuned(out: Path) -> None:
         cerp.tune(
-            splits, "ud", output=out / "tuned", backbone="mf", budget="80%", trials=2, epochs=1,
+            splits, "ud", output=out / "tuned", backbone="mf", budget="50%", trials=2, epochs=1,
             dim=4, device="cpu", verbose=False,
         )  # fmt: skip
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,6 +34,9 @@ from cerp.server.app import create_app
 from cerp.server.running import make_server
 from small_models import NUM_ITEMS, NUM_USERS, small_model
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 STRINGS = (
     "<script>window.hit=1</script>",
     "<img src=x onerror=window.hit=1>",
@@ -50,8 +54,14 @@ SAFE = "plain words"
 
 def attack(campaign: Campaign) -> None:
     """Each string in each place is a case."""
+    with chromium() as browser:
+        attack_in(browser, campaign)
+
+
+def attack_in(browser: Browser, campaign: Campaign) -> None:
+    """The same in a browser that is there."""
     rng = campaign.rng
-    with chromium() as browser, tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as place:
         plain = _report_tags(Path(place), SAFE)
         for number in campaign.rounds():
             hostile = _drawn(rng) if number >= len(STRINGS) else STRINGS[number]

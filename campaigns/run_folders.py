@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -78,7 +79,7 @@ def _with_change(value: Any, rng: Random) -> Any:
 
 def _use(run: Path, splits: Splits, rng: Random) -> str | None:
     """What went wrong in a way that nobody foresaw; None: nothing."""
-    uses = {
+    uses: dict[str, Callable[[], object]] = {
         "loading": lambda: load_run(run, splits),
         "the report": lambda: cerp.report(run, run.parent / "report.html", splits),
         "resuming": lambda: fit_all(

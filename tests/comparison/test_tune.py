@@ -105,6 +105,21 @@ def test_an_interrupted_trial_goes_on_in_its_folder(splits, training, failure, t
     assert len(set(training.points)) == 6
 
 
+def test_an_interrupted_search_ends_as_one_that_was_not(splits, training, tmp_path: Path):
+    whole = search(splits, tmp_path / "whole", trials=4)
+    training.fail_at = {len(training.configs) + 2: KeyboardInterrupt()}
+    with pytest.raises(KeyboardInterrupt):
+        search(splits, tmp_path / "interrupted", trials=4)
+    assert search(splits, tmp_path / "interrupted", trials=4) == whole
+
+
+def test_a_trial_that_died_half_drawn_is_drawn_as_it_was(splits, training, tmp_path: Path):
+    whole = search(splits, tmp_path / "whole", trials=3)
+    begun = TuningSearch(splits, QUESTION, tmp_path / "died", 3, "cpu")
+    begun.study.ask().suggest_float("train.learning_rate", 1e-4, 1e-1, log=True)
+    assert search(splits, tmp_path / "died", trials=3) == whole
+
+
 def test_a_trial_whose_process_died_is_taken_over(splits, training, tmp_path: Path):
     dead = TuningSearch(splits, QUESTION, tmp_path, None, "cpu").claim()
     os.utime(tmp_path / "trials" / f"{dead.number}.alive", (0, 0))

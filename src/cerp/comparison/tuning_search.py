@@ -117,7 +117,9 @@ class TuningSearch:
                 started = len(self._in_state(*TRIED, TrialState.RUNNING))
                 if self._in_state(TrialState.WAITING) or started < (self.trials or 0):
                     # Seeded by what is there: repeatable, and no two processes draw the same.
-                    self.study.sampler = optuna.samplers.TPESampler(seed=len(self.study.trials))
+                    # A trial that died does not count: what takes its place is drawn as it was.
+                    drawn = len(self.study.trials) - len(self._in_state(TrialState.FAIL))
+                    self.study.sampler = optuna.samplers.TPESampler(seed=drawn)
                     trial = self.study.ask(self._distributions())
                     self._alive_file(_folder_name(trial)).touch()
                     return trial
@@ -147,7 +149,8 @@ class TuningSearch:
 
     def best(self) -> BestSettings:
         """The best settings, and all that were tried."""
-        tried = self._in_state(*TRIED)
+        # In the order of their first start, also where another process took one over.
+        tried = sorted(self._in_state(*TRIED), key=lambda trial: int(_folder_name(trial)))
         scored = [trial for trial in tried if trial.value is not None]
         if not scored:
             raise TrainingError(
@@ -212,9 +215,15 @@ class TuningSearch:
         return len(running) - len(dead)
 
     def _requeue(self, trial: Trial | FrozenTrial) -> None:
-        """Another trial with the same settings, which goes on in the same folder."""
+        """Another trial with the same settings, which goes on in the same folder.
+
+        One that died while its settings were drawn, and has but some, is drawn anew.
+        """
         self.study.tell(trial.number, state=TrialState.FAIL)
-        self.study.enqueue_trial(trial.params, user_attrs={"folder": _folder_name(trial)})
+        queued = self.study.trials[trial.number].system_attrs.get("fixed_params", {})
+        settings = queued | trial.params
+        if settings.keys() >= self._distributions().keys():
+            self.study.enqueue_trial(settings, user_attrs={"folder": _folder_name(trial)})
 
     def _in_state(self, *states: TrialState) -> list[FrozenTrial]:
         return self.study.get_trials(deepcopy=False, states=states)
