@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import cerp
@@ -31,7 +32,8 @@ def blocks(path: Path, language: str) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with the ratings.csv that the documents speak of."""
+    """A working folder with the ratings.csv and vectors.npy that the documents speak of."""
+    np.save(tmp_path / "vectors.npy", np.random.default_rng(0).normal(size=(300, 8)))
     data = cerp.load_splits("synthetic").train
     with (tmp_path / "ratings.csv").open("w", newline="") as file:
         writer = csv.writer(file)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cerp.callbacks import Callback
     from cerp.comparison.compare import compare
     from cerp.comparison.tune import tune
+    from cerp.compression.compress import Compressed, compress
     from cerp.config import Config
     from cerp.data.datasets import load as load_splits
     from cerp.data.interactions import Interactions
@@ -38,23 +39,28 @@ if TYPE_CHECKING:
     from cerp.reports.write import report
     from cerp.runs.fit import fit
     from cerp.runs.fitted_model import FittedModel
-    from cerp.runtime import Runtime, load
+    from cerp.runtime import Runtime
+    from cerp.runtime.lookup import Lookup
+    from cerp.runtime.opening import load
 
 _HOMES = {
     "Callback": "cerp.callbacks",
     "CerpError": "cerp.errors",
+    "Compressed": "cerp.compression.compress",
     "Config": "cerp.config",
     "FittedModel": "cerp.runs.fitted_model",
     "Interactions": "cerp.data.interactions",
+    "Lookup": "cerp.runtime.lookup",
     "Runtime": "cerp.runtime",
     "Metrics": "cerp.evaluation.metrics",
     "Splits": "cerp.data.splits",
     "compare": "cerp.comparison.compare",
+    "compress": "cerp.compression.compress",
     "evaluate": "cerp.evaluation.evaluate",
     "fit": "cerp.runs.fit",
     "fit_to_size": "cerp.portfolio.fit_to_size",
     "id_leak": "cerp.evaluation.id_leak",
-    "load": "cerp.runtime",
+    "load": "cerp.runtime.opening",
     "load_splits": "cerp.data.datasets:load",
     "paired_bootstrap": "cerp.evaluation.significance",
     "read": "cerp.data.readers",
@@ -65,14 +71,17 @@ _HOMES = {
 __all__ = [
     "Callback",
     "CerpError",
+    "Compressed",
     "Config",
     "FittedModel",
     "Interactions",
+    "Lookup",
     "Metrics",
     "Runtime",
     "Splits",
     "__version__",
     "compare",
+    "compress",
     "evaluate",
     "fit",
     "fit_to_size",

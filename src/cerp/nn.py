@@ -13,17 +13,26 @@ from __future__ import annotations
 from cerp.assignment.codes import Codes
 from cerp.assignment.one_table import table_codes, table_positions
 from cerp.assignment.residual_kmeans import graph_codes, learn_codes
+from cerp.export.lookups import save_embedding
+from cerp.models.embeddings.bags import EmbeddingBag
+from cerp.models.embeddings.collection import EmbeddingCollection, FieldReport
 from cerp.models.embeddings.compositional import CompositionalEmbedding
 from cerp.models.embeddings.diagnostics import Diagnostics
 from cerp.pruning.clocks import ScheduledClock
+from cerp.pruning.pruner import Pruner
 
 __all__ = [
     "Codes",
     "CompositionalEmbedding",
     "Diagnostics",
+    "EmbeddingBag",
+    "EmbeddingCollection",
+    "FieldReport",
+    "Pruner",
     "ScheduledClock",
     "graph_codes",
     "learn_codes",
+    "save_embedding",
     "table_codes",
     "table_positions",
 ]

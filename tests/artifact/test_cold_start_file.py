@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import cerp
 from cerp.artifact import Encoding, decode, encode, section_bytes
 from cerp.artifact.container import pack, unpack
 from cerp.artifact.model import ColdStart, Seen
 from cerp.artifact.numbers import encode_numbers
 from cerp.errors import ConfigError, MalformedFileError
+from golden_cold_start import COLD, ENCODING, cold_start_model
 from plain_decoder import metadata_of, numbers
 from small_cold_start import COLD_USERS, UNSEEN_ITEMS, cold_model, warm_model
 from small_models import NUM_ITEMS, NUM_USERS
@@ -140,3 +142,19 @@ FORGERIES = {
 def test_a_forged_section_is_refused(change, message: str):
     with pytest.raises(MalformedFileError, match=message):
         decode(forged(change))
+
+
+def test_the_golden_file_is_made_and_read_to_the_byte():
+    data = COLD.read_bytes()
+    assert encode(cold_start_model(), ENCODING) == data
+    assert encode(decode(data), ENCODING) == data
+    runtime = cerp.load(COLD)
+    # 12 was taken twice, 10 and 11 once, 500 never: -1/3, -1/2, -1/2.
+    popular = [(12, pytest.approx(-1 / 3)), (10, -0.5), (11, -0.5)]
+    assert runtime.recommend("cy", exclude_seen=False) == popular
+    assert runtime.recommend_for([]) == popular
+    # G = [[6, 1], [1, 6]], m = (1/3, 1/3), and someone who likes 10, whose vector is (2, 0), solves
+    # [[6.6 + 4, 1.1], [1.1, 6.6]] z = 0.1 G m + 2 (2, 0) = (4 + 0.7/3, 0.7/3).
+    z = np.linalg.solve([[10.6, 1.1], [1.1, 6.6]], [4 + 0.7 / 3, 0.7 / 3])
+    wanted = [(12, pytest.approx(z.sum(), rel=1e-2)), (11, pytest.approx(2 * z[1], abs=0.02))]
+    assert runtime.recommend_for([10]) == wanted

@@ -33,7 +33,9 @@ from cerp.graph.filter import Exponents
 from cerp.runtime import Runtime
 from cerp.server.app import create_app
 from forged_neighbours import FORGERIES, forged
+from golden_cold_start import COLD
 from golden_filter import FILTER, MIXTURE
+from golden_lookup import GOLDEN_LOOKUP
 from golden_model import GOLDEN_CODED
 from golden_neighbours import NEIGHBOURS
 from made_up_section import declare_prices, priced
@@ -311,6 +313,10 @@ def test_a_forged_cold_start_is_refused(blank: Page, change: Callable[[Any], obj
     change(metadata["cold"])
     with refused(message):
         blank.evaluate(DECODE, as_base64(pack(metadata, dict(content.tensors))))
+
+
+def test_the_golden_file_of_what_training_never_saw_ranks_alike(ranks_alike):
+    ranks_alike(COLD.read_bytes())
 
 
 def test_someone_new_is_folded_into_als_alike(ranks_alike, blank: Page):
@@ -667,6 +673,11 @@ def test_a_small_file_that_takes_too_much_is_refused(
     )
     with refused(message):
         blank.evaluate(DECODE, as_base64(encode(endless, Encoding())))
+
+
+def test_a_file_for_lookups_is_refused_in_plain_words(blank: Page):
+    with refused("it holds vectors for lookups and no recommender"):
+        blank.evaluate(DECODE, as_base64(GOLDEN_LOOKUP.read_bytes()))
 
 
 def test_a_header_that_lacks_something_is_refused(blank: Page):

@@ -11,6 +11,7 @@ from cerp.artifact.file import Encoding, decode, encode, read, read_whole, write
 from cerp.artifact.model import (
     ColdStart,
     ComposedEmbedding,
+    Projection,
     PropagatedTables,
     Seen,
     ShippedModel,
@@ -34,6 +35,7 @@ __all__ = [
     "FilterTerm",
     "Index",
     "Mixing",
+    "Projection",
     "PropagatedTables",
     "Seen",
     "ShippedModel",

@@ -26,6 +26,10 @@ MOST_LAYERS = 64
 def problem(model: ShippedModel) -> str | None:
     """The first thing that makes a model unusable, in words; None if there is none."""
     num_entities = len(model.users) + len(model.items)
+    if model.is_lookup:
+        return _lookup_problem(model) or _embedding_problem(model, num_entities)
+    if model.projection is not None:
+        return "vectors that are scored have a projection, which only those for lookups may have"
     knows_items_alone = model.neighbours is not None or model.tastes is not None
     if not len(model.items) or (not knows_items_alone and not len(model.users)):
         return f"there are {len(model.users):,} users and {len(model.items):,} items"
@@ -42,6 +46,29 @@ def problem(model: ShippedModel) -> str | None:
         or _folding_problem(model)
         or (_seen_problem(model.seen, len(model.users), len(model.items)) if model.seen else None)
     )
+
+
+def _lookup_problem(model: ShippedModel) -> str | None:
+    """What a file for lookups has beside its tables: ids, and perhaps a projection."""
+    if len(model.users) or not len(model.items):
+        return f"a file for lookups has {len(model.users):,} users and {len(model.items):,} ids"
+    if not isinstance(model.embedding, ComposedEmbedding):
+        return "a file for lookups has propagated tables, and no graph to propagate over"
+    beside = (
+        *(model.positions, model.seen, model.titles),
+        *(model.neighbours, model.tastes, model.cold, model.folding),
+    )
+    if model.weights or model.layers or any(part is not None for part in beside):
+        return "a file for lookups has parts that only recommending needs"
+    if model.projection is None:
+        return None
+    matrix, mean = model.projection.matrix, model.projection.mean
+    if matrix.shape != (model.embedding.dim, len(mean)) or not 1 <= len(mean) <= LARGEST_WIDTH:
+        return (
+            f"the projection of {model.embedding.dim:,} numbers has the shape {matrix.shape} and a "
+            f"mean of {len(mean):,}"
+        )
+    return None
 
 
 def _is_permutation(positions: Int32Array, count: int) -> bool:

@@ -86,6 +86,23 @@ class PropagatedTables:
 
 
 @dataclass(frozen=True, eq=False)
+class Projection:
+    """``v = scale · z·M + mean``: what composed vectors z become, in files for lookups alone."""
+
+    matrix: FloatArray
+    """M, (numbers in z, numbers in v)."""
+    mean: FloatArray
+    """(numbers in v,)"""
+    scale: float
+
+    def __call__(self, composed: FloatArray) -> FloatArray:
+        """The vectors of composed ones, (n, numbers in v)."""
+        projected: FloatArray = composed @ (self.matrix * np.float32(self.scale))
+        projected += self.mean
+        return projected
+
+
+@dataclass(frozen=True, eq=False)
 class Seen:
     """Training interactions by user, then item: the graph of propagation, and what users know."""
 
@@ -155,7 +172,7 @@ class ShippedModel:
     items: Ids
     head: Head | None
     """How the vectors of a user and an item become a score: their dot product, or a tower; None
-    without vectors."""
+    without vectors, and where vectors are for lookups alone."""
     embedding: ComposedEmbedding | PropagatedTables | None
     """None: the filter alone ranks, or the neighbours."""
     positions: Int32Array | None = None
@@ -183,6 +200,8 @@ class ShippedModel:
     """Of the embedding's values in the file that the model was read from."""
     titles: list[str] | None = None
     """What to call items on a page, by code."""
+    projection: Projection | None = None
+    """Of a file for lookups: what its composed vectors become; None: they are as they are."""
 
     @property
     def is_item_only(self) -> bool:
@@ -192,6 +211,8 @@ class ShippedModel:
     @property
     def dim(self) -> int:
         """Length of a vector; 0 without vectors."""
+        if self.projection is not None:
+            return len(self.projection.mean)
         return 0 if self.embedding is None else self.embedding.dim
 
     @property
@@ -200,3 +221,8 @@ class ShippedModel:
         if self.neighbours is not None:
             return ColdStart.of_levels(self.neighbours.popularity)
         return self.cold if self.seen is None else ColdStart.of(self.seen, len(self.items))
+
+    @property
+    def is_lookup(self) -> bool:
+        """Whether there are vectors and no way to score: the items are ids to look up."""
+        return self.embedding is not None and self.head is None and self.filter is None

@@ -5,7 +5,7 @@ scores are one of these ways can be written, read and served. The words are
 those of the first backbones that had them; ``+filter`` says that the graph filter
 is added, and ``filter`` that there is nothing else. It is in the word, so that a reader
 that knows no filter refuses the file instead of ranking by half of it. ``neighbours`` are
-weights between items.
+weights between items; ``lookup`` says that vectors are looked up and nothing is scored.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ VECTOR_WAYS = {
     "mlp": _Way("tower", propagates=False),
     "lightgcn": _Way("dot", propagates=True),
 }
-FILTER, NEIGHBOURS = "filter", "neighbours"
+FILTER, LOOKUP, NEIGHBOURS = "filter", "lookup", "neighbours"
 WAYS = {
     **VECTOR_WAYS,
+    LOOKUP: _Way(None, propagates=False),
     FILTER: _Way(None, propagates=False, is_filtered=True),
     NEIGHBOURS: _Way(None, propagates=False, has_neighbours=True),
     **{f"{word}+{FILTER}": way._replace(is_filtered=True) for word, way in VECTOR_WAYS.items()},

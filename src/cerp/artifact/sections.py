@@ -17,10 +17,10 @@ from cerp.artifact.cold_start import decode_cold_start, encode_cold_start
 from cerp.artifact.deflate import deflate
 from cerp.artifact.edges import decode_seen, encode_seen
 from cerp.artifact.fields import Fields
-from cerp.artifact.model import ColdStart, LeastSquares, Seen, ShippedModel, Tastes
+from cerp.artifact.model import ColdStart, LeastSquares, Projection, Seen, ShippedModel, Tastes
 from cerp.artifact.names import decode_strings, encode_strings
 from cerp.artifact.neighbours import decode_neighbours, encode_neighbours
-from cerp.artifact.quantize import finite
+from cerp.artifact.quantize import finite, to_half
 from cerp.artifact.tensors import TensorReader, Tensors
 from cerp.data.ids import Int32Array
 from cerp.errors import MalformedFileError
@@ -61,6 +61,7 @@ SECTIONS = (
     # Also where ids are stored: those are in native order, so that no id map carries it
     # (docs/format.md says why).
     Section("order", ("order",), is_embedding=True),
+    Section("projection", ("projection.*",), is_embedding=True),
     Section("backbone", ("backbone.*", "tastes.*")),
     Section("popularity", ("neighbours.popularity",)),
     # The same interactions: a graph where scores come from it, else what users know.
@@ -185,6 +186,29 @@ def _decode_tastes(fields: Fields, tensors: TensorReader, around: Surroundings) 
     return Tastes(mean, variance)
 
 
+def _encode_projection(model: ShippedModel) -> tuple[dict[str, Any], Tensors]:
+    assert model.projection is not None
+    matrix, mean, scale = model.projection.matrix, model.projection.mean, model.projection.scale
+    entry = {"inputs": matrix.shape[0], "outputs": matrix.shape[1], "scale": scale}
+    tensors: Tensors = {
+        "matrix": to_half(matrix.reshape(-1), "a number of the projection"),
+        "mean": mean,
+    }
+    return entry, prefixed("projection", tensors)
+
+
+def _decode_projection(fields: Fields, tensors: TensorReader, around: Surroundings) -> Projection:
+    inputs, outputs = fields.whole("inputs", smallest=1), fields.whole("outputs", smallest=1)
+    scale = fields.number("scale", smallest=SMALLEST_SCALE, largest=LARGEST_SCALE)
+    own = tensors.under("projection")
+    matrix = finite(own.array("matrix", np.float16, inputs * outputs), own.name("matrix"))
+    mean = finite(own.array("mean", np.float32, outputs), own.name("mean"))
+    return Projection(matrix.reshape(inputs, outputs), mean, scale)
+
+
+SMALLEST_SCALE, LARGEST_SCALE = 1e-30, 1e30
+"""Of a projection: its products with halves stay within 32-bit floats."""
+
 EXPONENT_NAMES = ("q", "p", "r")
 """Of the filter, in the order of `Exponents`; stored as multiples of 1/32."""
 
@@ -200,6 +224,7 @@ OPTIONAL_PARTS = (
     # A reader that does not know it folds in as it does for any model.
     OptionalPart("folding", _encode_folding, _decode_folding, may_be_skipped=True),
     OptionalPart("titles", _encode_titles, _decode_titles),
+    OptionalPart("projection", _encode_projection, _decode_projection),
 )
 """In the order in which they are read."""
 

@@ -16,6 +16,7 @@ import typer
 from cerp._version import __version__
 from cerp.cli import (
     compare,
+    compress,
     data,
     evaluate,
     export,
@@ -49,6 +50,7 @@ app.command("compare")(compare.compare)
 app.command("tune")(tune.tune)
 app.command("update")(update.update)
 app.command("export")(export.export)
+app.command("compress")(compress.compress)
 app.command("inspect")(inspect.inspect)
 app.command("recommend")(recommend.recommend)
 app.command("serve")(serve.serve)
@@ -80,6 +82,7 @@ def options(
       cerp train my-split --budget 99% -o run
       cerp evaluate popularity --data my-split
       cerp export run --data my-split --values int8 -o model.cerp
+      cerp compress vectors.npy --max-size 2MB -o small.cerp
       cerp inspect model.cerp
       cerp recommend model.cerp --user 42
       cerp recommend model.cerp --all-users -k 50 -o lists.parquet

@@ -10,6 +10,7 @@ import typer
 
 from cerp import artifact
 from cerp.artifact import ComposedEmbedding, ShippedModel
+from cerp.artifact.scoring_words import LOOKUP
 from cerp.choices import Assignment
 from cerp.cli.options import AsJson
 from cerp.cli.output import print_json, print_note, print_table
@@ -132,6 +133,8 @@ def _figures(found: dict[str, Any]) -> list[tuple[object, ...]]:
     counts = [(name, found[name]) for name in ("backbone", "users", "items")]
     if found["weights"] is not None:
         return [*counts, ("weights between items", found["weights"])]
+    if found["backbone"] == LOOKUP:
+        counts = [("for", "lookups by id"), ("vectors", found["items"])]
     terms = [(f"filter {name}", value) for name, value in (found["filter"] or {}).items()]
     if not found["dimension"]:
         return [*counts, *terms]
@@ -141,7 +144,12 @@ def _figures(found: dict[str, Any]) -> list[tuple[object, ...]]:
         ("stored values", found["stored_values"]),
         ("precision of values", found["precision"] or "mixed"),
         *_rows_of_codebooks(found),
-        ("users and items without values", found["empty_entities"]),
+        (
+            "vectors without values"
+            if found["backbone"] == LOOKUP
+            else "users and items without values",
+            found["empty_entities"],
+        ),
         ("users and items with three values or fewer", found["few_values"]),
         *terms,
     ]

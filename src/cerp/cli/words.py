@@ -51,6 +51,7 @@ SWITCHES = {
 
 COMMANDS = {
     "cerp.compare": "cerp compare",
+    "cerp.compress": "cerp compress",
     "cerp.evaluate": "cerp evaluate",
     "cerp.fit": "cerp train",
     "cerp.fit_to_size": "cerp train",

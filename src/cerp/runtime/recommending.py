@@ -58,6 +58,11 @@ class Runtime:
         file_bytes: int | None = None,
         max_memory: int | str = MAX_MEMORY,
     ) -> None:
+        if model.is_lookup:
+            raise ConfigError(
+                f"the file holds vectors of {len(model.items):,} ids for lookups and no "
+                "recommender; look them up with cerp.load(path).vectors(ids)"
+            )
         self.model, self.file_bytes = model, file_bytes
         limits = Limits.of(max_memory, file_bytes)
         limits.refuse_model(model)

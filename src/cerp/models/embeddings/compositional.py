@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from cerp.assignment.bucket_rule import bucket_count
 from cerp.assignment.hashing import Hash
 from cerp.assignment.index import Index
+from cerp.assignment.residual_kmeans import learn_codes
 from cerp.assignment.usage import Mask, Usage, count_usage, rows_of_entities
 from cerp.budget import Budget
 from cerp.choices import Hashing
@@ -80,6 +81,8 @@ class CompositionalEmbedding(PrunableEmbedding):
         vectors: npt.NDArray[np.floating[Any]] | None = None,
         codebooks: int | None = None,
         generator: torch.Generator | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(num_embeddings, embedding_dim, padding_idx)
         self.hash: Hash | None = None
@@ -107,6 +110,33 @@ class CompositionalEmbedding(PrunableEmbedding):
         )
         self._compositions: dict[bool, tuple[Tensor, Composition]] = {}
         self.reset_parameters(generator)
+        if device is not None or dtype is not None:
+            self.to(device=device, dtype=dtype)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        embeddings: Tensor,
+        *,
+        books: int = 4,
+        rows: int = 256,
+        freeze: bool = False,
+        padding_idx: int | None = None,
+        seed: int = 0,
+    ) -> CompositionalEmbedding:
+        """Codes and first values from a trained table: ``Σ_j W_j[c_kj]`` is near ``embeddings[k]``.
+
+        Unlike ``nn.Embedding.from_pretrained``, what is made learns on unless ``freeze`` is given.
+        """
+        table = embeddings.detach().cpu().float().numpy()
+        if table.ndim != 2:
+            raise DataError(f"a table has two dimensions, got the shape {table.shape}")
+        found = learn_codes(table, books=books, rows=rows, seed=seed)
+        made = cls(len(table), table.shape[1], padding_idx, codes=found.codes, buckets=rows)
+        made.weight.data.copy_(torch.from_numpy(found.books.reshape(-1, table.shape[1])))
+        made.to(device=embeddings.device, dtype=embeddings.dtype)
+        made.weight.requires_grad_(not freeze)
+        return made
 
     def _buckets(self, buckets: int | None, budget: Budget | str | int | None) -> int:
         if (buckets is None) == (budget is None):

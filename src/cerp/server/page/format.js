@@ -88,6 +88,7 @@ async function decode(file) {
 function scoring({ backbone, layers }, { filter, neighbours }) {
   const vectors = { mf: ["dot", false], mlp: ["tower", false], lightgcn: ["dot", true] };
   const ways = { ...vectors, filter: [null, false], neighbours: [null, false] };
+  check(backbone !== "lookup", "it holds vectors for lookups and no recommender");
   check(typeof backbone === "string", "its way to score is not named");
   const [, word, added] = /^(\w+?)(\+filter)?$/.exec(backbone) ?? [];
   check(Object.hasOwn(ways, word) && (!added || Object.hasOwn(vectors, word)), `its way to score ${backbone} is not known`);

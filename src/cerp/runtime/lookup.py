@@ -1,0 +1,107 @@
+"""Vectors by id from a file for lookups, and the ids nearest to one; NumPy alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from cerp.artifact import ComposedEmbedding, ShippedModel
+from cerp.data.ids import Float32Array, Id, Ids, Int64Array
+from cerp.errors import ConfigError, DataError
+
+STRETCH = 1 << 14
+"""Vectors that are composed together: memory is that of so many, whatever the file holds."""
+
+
+class Neighbour(NamedTuple):
+    """An id and how alike its vector is."""
+
+    id: Id
+    similarity: float
+    """``⟨v, w⟩ / (‖v‖ ‖w‖)``, 0 where one of them is zero."""
+
+
+class Lookup:
+    """The vectors of a file that has no recommender: what `cerp.compress` writes.
+
+    They are composed when they are asked for; held are the tables and codes of the file.
+    """
+
+    def __init__(self, model: ShippedModel, *, file_bytes: int | None = None) -> None:
+        if not model.is_lookup or not isinstance(model.embedding, ComposedEmbedding):
+            raise ConfigError("the file holds a recommender, and no vectors for lookups")
+        self.model, self.file_bytes = model, file_bytes
+        self._embedding = model.embedding
+
+    def __repr__(self) -> str:
+        """How many vectors there are, how long, and in how many bytes."""
+        size = "" if self.file_bytes is None else f" in {self.file_bytes:,} bytes"
+        return f"Lookup: {len(self):,} vectors of {self.dim} numbers{size}"
+
+    def __len__(self) -> int:
+        return len(self.model.items)
+
+    @property
+    def ids(self) -> Ids:
+        """The ids there are, in the order of the vectors."""
+        return self.model.items
+
+    @property
+    def dim(self) -> int:
+        """Numbers in a vector."""
+        return self.model.dim
+
+    def vectors(self, ids: Iterable[Id] | None = None) -> Float32Array:
+        """Vectors of ids, float32, (number of ids, dim); of all, in order, where none are named."""
+        codes = np.arange(len(self)) if ids is None else self._codes(ids)
+        found = np.empty((len(codes), self.dim), dtype=np.float32)
+        for part in _stretches(len(codes)):
+            found[part] = self._composed(codes[part])
+        return found
+
+    def nearest(self, id: Id, k: int = 10) -> list[Neighbour]:  # noqa: A002  (the word for it)
+        """The k other ids whose vectors have the smallest angle with that of an id, nearest first.
+
+        Equal similarities are in the order of ids.
+        """
+        if k < 1:
+            raise ConfigError(f"k must be at least 1, got {k}")
+        code = int(self._codes([id])[0])
+        target = _unit(self._composed(np.array([code])))[0]
+        similarity = np.empty(len(self), dtype=np.float32)
+        for part in _stretches(len(self)):
+            similarity[part] = _unit(self._composed(np.arange(len(self))[part])) @ target
+        similarity[code] = -np.inf
+        k = min(k, len(self) - 1)
+        best = np.lexsort((np.arange(len(self)), -similarity))[:k]
+        return [
+            Neighbour(self.ids.decode(best[place : place + 1])[0], float(similarity[code]))
+            for place, code in enumerate(best)
+        ]
+
+    def _composed(self, codes: Int64Array) -> Float32Array:
+        composed = self._embedding.vectors(codes, len(self))
+        return composed if self.model.projection is None else self.model.projection(composed)
+
+    def _codes(self, ids: Iterable[Id]) -> Int64Array:
+        wanted = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+        if any(isinstance(one, bool | float) for one in wanted):
+            raise DataError("ids are whole numbers or strings, got a bool or a float")
+        if self.ids.are_integers and wanted and all(isinstance(one, int) for one in wanted):
+            places = np.searchsorted(self.ids.values, wanted)  # they ascend
+            inside = np.minimum(places, len(self) - 1)
+            if np.array_equal(self.ids.values[inside], wanted):
+                return inside.astype(np.int64)
+        return self.ids.encode(wanted).astype(np.int64)
+
+
+def _stretches(count: int) -> Iterator[slice]:
+    return (slice(start, min(start + STRETCH, count)) for start in range(0, count, STRETCH))
+
+
+def _unit(vectors: Float32Array) -> Float32Array:
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: Float32Array = np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0)
+    return unit

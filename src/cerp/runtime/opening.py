@@ -1,0 +1,43 @@
+"""`load`: a model file ready for what it is for, recommending or lookups."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from cerp.artifact import read_whole
+from cerp.runtime.limits import MAX_MEMORY
+from cerp.runtime.lookup import Lookup
+from cerp.runtime.recommending import Runtime
+
+
+def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) -> Runtime | Lookup:
+    """Read a model file and make it ready: to recommend, or to look vectors up.
+
+    Parameters
+    ----------
+    path
+        A ``.cerp`` file. It is read once, as a whole: what becomes of it later has no effect.
+    max_memory
+        What recommending from it may take, in bytes or as ``"2GB"``. A small file can describe
+        vectors without end, which are composed as soon as it is loaded. Those of a file for
+        lookups are composed when they are asked for.
+
+    Returns
+    -------
+    Runtime or Lookup
+        A model with its vectors composed and, where it needs that, propagated; or, of a file that
+        `cerp.compress` wrote, vectors by id.
+
+    Raises
+    ------
+    DataError
+        The file cannot be read, or is no usable model file (`FileFormatError`).
+    ConfigError
+        It would take more memory than allowed.
+
+    """
+    data, model = read_whole(Path(path))
+    if model.is_lookup:
+        return Lookup(model, file_bytes=len(data))
+    return Runtime(model, file_bytes=len(data), max_memory=max_memory)

@@ -1,0 +1,108 @@
+"""Embeddings of any model as files: for lookups, as arrays, and as ONNX."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import cerp
+from cerp.errors import CerpError, ConfigError, DataError
+from cerp.methods.hashed import HashedEmbedding
+from cerp.models.embeddings.base import Embedding
+from cerp.models.embeddings.full import FullEmbedding
+from cerp.nn import CompositionalEmbedding, save_embedding
+from embedding_contract import seeded
+
+ORDER = np.random.default_rng(0).permutation(60)
+CODES = np.random.default_rng(1).integers(0, 9, (60, 3)).astype(np.int32)
+
+
+def pruned(embedding: CompositionalEmbedding) -> CompositionalEmbedding:
+    embedding.project(90)
+    return embedding
+
+
+KINDS: dict[str, Any] = {
+    "full": lambda: FullEmbedding(60, 4, generator=seeded()),
+    "hashed": lambda: HashedEmbedding(60, 4, rows=11, generator=seeded()),
+    "two books": lambda: pruned(CompositionalEmbedding(60, 4, buckets=12)),
+    "ordered": lambda: pruned(CompositionalEmbedding(60, 4, buckets=12, positions=ORDER)),
+    "padded": lambda: CompositionalEmbedding(60, 4, 7, buckets=12),
+    "codes": lambda: pruned(CompositionalEmbedding(60, 4, codes=CODES)),
+    "padded codes": lambda: CompositionalEmbedding(60, 4, 0, codes=CODES),
+}
+
+
+@pytest.fixture(params=KINDS)
+def embedding(request: pytest.FixtureRequest) -> Embedding:
+    torch.manual_seed(0)
+    made: Embedding = KINDS[request.param]()
+    return made
+
+
+def table(embedding: Embedding) -> np.ndarray:
+    return embedding.table().detach().numpy()
+
+
+def test_a_file_for_lookups_gives_the_vectors_back(embedding: Embedding, tmp_path: Path):
+    size = save_embedding(embedding, tmp_path / "e.cerp", values="fp32")
+    assert size == (tmp_path / "e.cerp").stat().st_size
+    np.testing.assert_allclose(
+        cerp.load(tmp_path / "e.cerp").vectors(), table(embedding), atol=1e-6
+    )
+    save_embedding(embedding, tmp_path / "e.cerp")  # values in eight bits
+    np.testing.assert_allclose(
+        cerp.load(tmp_path / "e.cerp").vectors(), table(embedding), atol=0.01
+    )
+
+
+def test_ids_are_kept(tmp_path: Path):
+    made = KINDS["codes"]()
+    names = [f"item {number}" for number in range(60)]
+    save_embedding(made, tmp_path / "e.cerp", ids=names, values="fp32")
+    found = cerp.load(tmp_path / "e.cerp").vectors(["item 3"])
+    np.testing.assert_allclose(found, table(made)[3:4], atol=1e-6)
+    with pytest.raises(DataError, match="3 ids for 60"):
+        save_embedding(made, tmp_path / "e.cerp", ids=names[:3])
+
+
+def test_an_array_has_a_row_for_each_id(embedding: Embedding, tmp_path: Path):
+    save_embedding(embedding, tmp_path / "e.npy")
+    assert np.array_equal(np.load(tmp_path / "e.npy"), table(embedding))
+
+
+def test_onnx_gives_the_vectors_of_ids(embedding: Embedding, tmp_path: Path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    for values, tolerance in (("fp32", 1e-6), ("int8", 0.01)):
+        save_embedding(embedding, tmp_path / "e.onnx", values=values)
+        session = onnxruntime.InferenceSession(
+            tmp_path / "e.onnx", providers=["CPUExecutionProvider"]
+        )
+        for ids in (np.arange(60), np.array([7, 0, 59, 7])):
+            (found,) = session.run(None, {"ids": ids.astype(np.int64)})
+            np.testing.assert_allclose(found, table(embedding)[ids], atol=tolerance)
+
+
+def test_onnx_in_eight_bits_is_as_small_as_its_rows(tmp_path: Path):
+    pytest.importorskip("onnx")
+    made = CompositionalEmbedding(10_000, 32, buckets=500)
+    size = save_embedding(made, tmp_path / "e.onnx")
+    assert size < 1000 * (32 + 4) + 10_000 * 2 * 2 + 2000
+
+
+@pytest.mark.parametrize("name", ["e.bin", "e"])
+def test_an_ending_that_says_nothing_is_refused(name: str, tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"\.cerp, \.npy or \.onnx"):
+        save_embedding(KINDS["codes"](), tmp_path / name)
+
+
+def test_what_a_format_cannot_hold_is_refused(tmp_path: Path):
+    with pytest.raises(ConfigError, match="int8 or fp32"):
+        save_embedding(KINDS["codes"](), tmp_path / "e.onnx", values="int4")
+    with pytest.raises(CerpError, match="ids are kept in a "):
+        save_embedding(KINDS["codes"](), tmp_path / "e.npy", ids=list(range(60)))
