@@ -21,9 +21,11 @@ from cerp.artifact import ComposedEmbedding, Index, Seen, ShippedModel, Table
 from cerp.cli import app
 from cerp.data.ids import Ids
 from cerp.errors import ConfigError, DataError
-from cerp.runtime import Runtime, batch
+from cerp.runtime import Runtime, batch, load
 from cerp.runtime.batch import Cap, Request, Rows, in_order, lists_in_blocks, lists_of_histories
 from cerp.runtime.item_choice import ItemAttributes, read_items
+from small_models import small_model
+from small_neighbours import small_neighbours
 
 USERS, ITEMS = 13, 37
 
@@ -184,6 +186,26 @@ def test_users_of_the_history_are_folded_in_after_those_of_the_model(file: Path)
     of_new = [row["item"] for row in rows if row["user"] == "new"]
     assert of_new == [place.item for place in runtime.recommend_for([105], 40)]
     assert 101 not in [row["item"] for row in rows if row["user"] == "u3"]
+
+
+def test_someone_new_is_a_clear_no_to_a_model_that_scores_by_a_tower():
+    with pytest.raises(ConfigError, match=r"scores by a tower \(an MLP\) cannot recommend from"):
+        list(lists_of_histories(Runtime(small_model("mlp")), [np.int32([1])], Request(3)))
+
+
+def test_a_file_without_users_lists_everybody_of_the_history(tmp_path: Path):
+    path = tmp_path / "items.cerp"
+    artifact.write(path, small_neighbours(), artifact.Encoding())
+    history, output = tmp_path / "today.csv", tmp_path / "lists.csv"
+    runtime = load(path)
+    first, second = runtime.items.values[:2].tolist()
+    history.write_text(f"user,item\nann,{first}\nbo,{second}\n")
+    told = recommend(path, "--all-users", "-k", 3, "-o", output, "--history", history)
+    assert (told["users"], told["folded_users"]) == (2, 2)
+    of_bo = [row["item"] for row in written(output) if row["user"] == "bo"]
+    assert of_bo == [place.item for place in runtime.recommend_for([second], 3)]
+    with pytest.raises(ConfigError):
+        recommend(path, "--all-users", "-o", output)
 
 
 def test_items_are_chosen_by_their_attributes_and_capped_by_category(file: Path):

@@ -124,6 +124,8 @@ def write_nightly(
     runtime: Runtime, asked: Nightly, output: Path, users: Path | None, *, skip_unknown: bool
 ) -> Written:
     """Lists of a table of users, or of everybody, as a table."""
+    if asked.history is None:  # else everybody has items to be known by
+        runtime.refuse_without_users()
     request, unknown_items = asked.request(runtime)
     history: dict[Id, Int32Array] = {}
     if asked.history is not None:
@@ -143,7 +145,7 @@ def write_nightly(
     known = {code: history[user] for user, code in zip(table.known, codes.tolist(), strict=True)
              if user in history}  # fmt: skip
     lists = chain(
-        lists_in_blocks(runtime, codes, request, known),
+        lists_in_blocks(runtime, codes, request, known) if len(codes) else iter(()),
         _after(len(codes), lists_of_histories(runtime, [history[one] for one in folded], request)),
     )
     count = _write(output, runtime, [*table.known, *folded], lists)

@@ -146,7 +146,6 @@ def recommend(
         refuse_nightly(output, users)
     runtime = load(model)
     if output is not None:
-        runtime.refuse_without_users()
         written = write_nightly(runtime, nightly, output, users, skip_unknown=skip_unknown)
         if as_json:
             print_json({"output": str(output), **written._asdict()})

@@ -274,6 +274,7 @@ class Runtime:
         unseen_items: bool = False,
     ) -> Lists:
         """The one list of someone new, by code; `lists_of` and `recommend_for` say the rest."""
+        self._refuse_taste(len(liked))
         wanted = self._wanted(k, excluded, candidates, unseen_items=unseen_items)
         seen = (np.zeros(len(liked), dtype=np.int64), liked) if exclude_seen else None
         telling = np.setdiff1d(liked, self._unknown.items, assume_unique=True)
@@ -315,12 +316,7 @@ class Runtime:
 
         """
         liked = list(liked)
-        if liked and not self.takes_liked_items:
-            raise ConfigError(
-                "a model that scores by a tower (an MLP) cannot recommend from liked items: items "
-                "and users meet in the tower only, so liked items say nothing about a user's "
-                "vector. Train 'lightgcn' or 'mf' for that"
-            )
+        self._refuse_taste(len(liked))
         codes = self._items(liked)
         return self._named(
             self.lists_for(
@@ -418,6 +414,14 @@ class Runtime:
 
         """
         return self.items.decode(self._seen(self._codes([user]))[1])
+
+    def _refuse_taste(self, count: int) -> None:
+        if count and not self.takes_liked_items:
+            raise ConfigError(
+                "a model that scores by a tower (an MLP) cannot recommend from liked items: items "
+                "and users meet in the tower only, so liked items say nothing about a user's "
+                "vector. Train 'lightgcn' or 'mf' for that"
+            )
 
     def refuse_without_users(self) -> None:
         """Refuse to be asked for users where there are none."""
