@@ -35,7 +35,7 @@ BYTES = (2, 4, 8, 16)
 DIM, ROWS = 64, 256
 QUERIES, NEAREST = 2000, 10
 RESIDUAL_TRAINING = 1 << 14
-LARGE, LARGE_DIM, LARGE_BUDGET = 1_000_000, 128, "16MB"
+LARGE, LARGE_DIM, LARGE_BUDGET = 1_000_000, 128, "8MB"
 
 CHILD = """
 import resource, sys, time
@@ -162,7 +162,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, required=True)
     given = parser.parse_args()
     there = json.loads(given.output.read_text()) if given.output.exists() else {}
-    there |= {"machine": machine(), "vectors": {"data": given.data, "dim": DIM}}
+    there |= {"machine": machine(), "vectors": {"data": Path(given.data).name, "dim": DIM}}
     if given.million:
         there["million"] = a_million()
         write_json(given.output, there)
