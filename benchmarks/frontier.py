@@ -41,9 +41,11 @@ from cerp.export.to_arrays import final_vectors, ship_filter
 from cerp.files import write_text
 from cerp.graph.filter import Exponents
 from cerp.graph.term import FilterTerm
+from cerp.portfolio.folder import copy_run
 from cerp.portfolio.members import MEMBERS, Member
 from cerp.presets import teacher_preset
 from cerp.runs.fit import fit_all
+from cerp.runs.folder import RunFolder
 from cerp.runtime import Runtime
 from cerp.sizing.file_overhead import longest_facts
 from cerp.sizing.precision_plan import NONE
@@ -97,7 +99,11 @@ def measured(
         )
         return {**row, "file_bytes": len(file), "ndcg10": test, "valid_ndcg10": valid}
     [member] = [one for one in MEMBERS if one.name == name]
-    options = RunOptions(folder=given.work / f"{name}-{size}-{given.seed}", resume=True)
+    own = RunFolder(given.work / f"{name}-{size}-{given.seed}")
+    other = RunFolder(given.work / f"{member.starts_from}-{size}-{given.seed}")
+    if other.is_finished and own.plan() is None:
+        copy_run(other, own, mix=member.has_mixture)
+    options = RunOptions(folder=own.path, resume=True)
     config = member.config(size, {"seed": given.seed})
     if given.values and not is_untrained(member):
         config = replace(config, value_precision=given.values)
