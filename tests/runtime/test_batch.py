@@ -190,7 +190,11 @@ def test_users_of_the_history_are_folded_in_after_those_of_the_model(file: Path)
 
 def test_someone_new_is_a_clear_no_to_a_model_that_scores_by_a_tower():
     with pytest.raises(ConfigError, match=r"scores by a tower \(an MLP\) cannot recommend from"):
-        list(lists_of_histories(Runtime(small_model("mlp")), [np.int32([1])], Request(3)))
+        list(
+            lists_of_histories(
+                Runtime(small_model("mlp")), [np.array([1], dtype=np.int32)], Request(3)
+            )
+        )
 
 
 def test_a_file_without_users_lists_everybody_of_the_history(tmp_path: Path):
