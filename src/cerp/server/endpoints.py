@@ -147,6 +147,7 @@ async def recommend_many(served: Given, asked: RecommendRequest) -> Response:
     if asked.liked is not None:
         parts = [await served.work.run_batch(lambda: _written(_of_taste(served, asked), served))]
     else:
+        served.runtime.refuse_without_users()
         users = as_ids(served.runtime.users, asked.users or ())
         if not any(user in served.runtime.users for user in users):
             served.runtime.users.encode(users, what="user")  # nobody is known: an error says so
