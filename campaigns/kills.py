@@ -164,6 +164,7 @@ def _digest(path: Path) -> str:
 
 def _tasks(splits: Splits, folder: Path) -> list[Task]:
     import cerp
+    from cerp.comparison import tuning_search
     from cerp.runs.fit import fit_all
 
     def trained(config: Config) -> Callable[[Path], None]:
@@ -182,6 +183,8 @@ def _tasks(splits: Splits, folder: Path) -> list[Task]:
         )  # fmt: skip
 
     def tuned(out: Path) -> None:
+        # Whoever was killed is dead at once: nobody else is at work here.
+        tuning_search.ALIVE_EVERY_SECONDS, tuning_search.DEAD_AFTER_SECONDS = 0.1, 0.5
         cerp.tune(
             splits, "ud", output=out / "tuned", backbone="mf", budget="50%", trials=2, epochs=1,
             dim=4, device="cpu", verbose=False,

@@ -34,10 +34,12 @@ def attack(campaign: Campaign) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for number in campaign.rounds():
             path, oracle = _written(Path(folder), _pairs(rng), rng)
-            # A string of JSON says where it begins and ends; a field of a table may be padded.
-            if ".csv" in path.name:
+            # A string of JSON says that it is text, where it begins and where it ends; a field of
+            # a table may be padded, and is a number where it looks like one.
+            is_table = ".csv" in path.name
+            if is_table:
                 oracle = [(user.strip(BLANKS), item.strip(BLANKS)) for user, item in oracle]
-            found, expected = _read(path), _expected(oracle)
+            found, expected = _read(path), _expected(oracle, has_numbers=is_table)
             tables += 1
             refused += expected is None
             campaign.cases += len(oracle)
@@ -96,13 +98,14 @@ def _stored(path: Path, content: bytes, rng: Random) -> Path:
     return path
 
 
-def _expected(pairs: Pairs) -> set[tuple[str, str]] | None:
+def _expected(pairs: Pairs, *, has_numbers: bool) -> set[tuple[str, str]] | None:
     """What has to be read; None: the table has to be refused."""
     for side in range(2):
         ids = {pair[side] for pair in pairs}
         if len(ids) < 2 or any(not one or flaw_of(one) for one in ids):
             return None
-        if all(one.isdigit() for one in ids) and any(int(one) > LARGEST_NUMBER for one in ids):
+        are_numbers = has_numbers and all(one.isdigit() for one in ids)
+        if are_numbers and any(int(one) > LARGEST_NUMBER for one in ids):
             return None
     return set(pairs)
 

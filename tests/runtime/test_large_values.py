@@ -7,10 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cerp.artifact import Encoding, PropagatedTables, ShippedModel, decode, encode
+from cerp.artifact import (
+    ComposedEmbedding,
+    Encoding,
+    Index,
+    PropagatedTables,
+    ShippedModel,
+    Table,
+    decode,
+    encode,
+)
 from cerp.errors import ScoreError
 from cerp.runtime import Runtime
-from small_models import NUM_ITEMS, NUM_USERS, small_model
+from small_models import ENTITIES, NUM_ITEMS, NUM_USERS, small_model
 
 HUGE = np.float32(3e38)
 
@@ -59,3 +68,13 @@ def test_a_tower_that_overflows_is_named():
     runtime = Runtime(replace(model, weights=weights))
     with pytest.raises(ScoreError, match="too large to be ranked"):
         runtime.recommend(runtime.users.values.tolist()[0])
+
+
+@pytest.mark.parametrize("combine", ["sum", "product"])
+def test_vectors_that_overflow_when_they_are_composed_are_named(combine: str):
+    table = Table(Index("identity"), np.full((ENTITIES, 2), HUGE))
+    model = replace(
+        small_model(), embedding=ComposedEmbedding((table, table), combine), positions=None
+    )
+    with pytest.raises(ScoreError, match="not finite numbers"):
+        Runtime(model)

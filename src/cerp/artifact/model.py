@@ -66,7 +66,8 @@ class ComposedEmbedding:
             elif number == 0:
                 result[:] = part
             else:
-                join(result, part, out=result)
+                with np.errstate(over="ignore", invalid="ignore"):  # who ranks by them looks
+                    join(result, part, out=result)
         return result
 
 
