@@ -101,12 +101,14 @@ def test_both_stages_compute_in_the_precision_they_are_given(stage: str, precisi
 
 def test_training_is_judged_on_as_many_validation_users_as_it_is_told():
     # Item 3 is held out of all; user 0 has it first, users 1 and 2 behind the 12 other new ones.
-    splits = only_training(pairs([0, 1, 2], [0, 1, 2], num_items=14))
+    # A fourth user has all items in training, so that all may be recommended.
+    users, items = [0, 1, 2, *[3] * 14], [0, 1, 2, *range(14)]
+    splits = only_training(pairs(users, items, num_items=14))
     held_out = Interactions.from_codes([0, 1, 2], [3] * 3, users=splits.users, items=splits.items)
     splits = replace(splits, valid=held_out)
-    embedding = FullEmbedding(17, 2)
-    embedding.weight.data.copy_(torch.tensor([[0.0, 1.0]]).expand(17, 2))
-    embedding.weight.data[[0, 6]] = torch.tensor([1.0, 0.0])
+    embedding = FullEmbedding(18, 2)
+    embedding.weight.data.copy_(torch.tensor([[0.0, 1.0]]).expand(18, 2))
+    embedding.weight.data[[0, 7]] = torch.tensor([1.0, 0.0])
 
     def score(users: int | None) -> float:
         config = TrainConfig(epochs=1, learning_rate=NOTHING_LEARNED, validation_users=users)
@@ -120,10 +122,13 @@ def test_training_is_judged_on_as_many_validation_users_as_it_is_told():
 
 def recall_and_ndcg() -> tuple[Splits, FullEmbedding]:
     """A user with two held-out items, at the ranks 1 and 4 of what they have not taken."""
-    part = pairs([0], [0], num_items=6)
+    # Another user has all but one item in training, so that all may be recommended.
+    part = pairs([0, *[1] * 5], [0, 1, 2, 3, 4, 5], num_items=6)
     held_out = Interactions.from_codes([0, 0], [1, 4], users=part.users, items=part.items)
-    embedding = FullEmbedding(7, 1)
-    embedding.weight.data.copy_(torch.tensor([[1.0], [9.0], [8.0], [7.0], [6.0], [5.0], [4.0]]))
+    embedding = FullEmbedding(8, 1)
+    embedding.weight.data.copy_(
+        torch.tensor([[1.0], [1.0], [9.0], [8.0], [7.0], [6.0], [5.0], [4.0]])
+    )
     return replace(only_training(part), valid=held_out), embedding
 
 
