@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
-from small_graphs import splits_of
 
 from cerp.data.splits import Splits
 from cerp.errors import BudgetError, ConfigError
@@ -27,6 +26,7 @@ from cerp.graph.neighbours import (
     quantised,
     without_smallest,
 )
+from small_graphs import splits_of
 
 Bits = Literal[4, 8]
 bits_of = st.sampled_from([4, 8])
