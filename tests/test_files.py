@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -181,3 +182,12 @@ def test_what_killed_writers_left_goes_when_a_folder_is_claimed():
         path.touch()
     with claimed(Path("adir"), ("*.json", "data")):
         assert {path.name for path in Path("adir").iterdir()} == {kept.name, ".lock"}
+
+
+def test_a_folder_that_cannot_be_listed_is_written_to_all_the_same(tmp_path, monkeypatch):
+    def broken(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(Path, "glob", broken)
+    write_text(tmp_path / "a", "text")
+    assert (tmp_path / "a").read_text() == "text"

@@ -95,11 +95,14 @@ def sweep(folder: Path, names: Iterable[str], seconds: float = 0.0) -> None:
     the only writer.
     """
     token = "[0-9a-f]" * 8
-    for name in names:
-        for left in folder.glob(f".{name}.{token}.writing"):
-            with suppress(OSError):  # another writer may be faster
-                if time.time() - left.lstat().st_mtime >= seconds:
-                    _remove(left)
+    found: list[Path] = []
+    with suppress(OSError):  # a folder that cannot be listed is swept another time
+        for name in names:
+            found += folder.glob(f".{name}.{token}.writing")
+    for left in found:
+        with suppress(OSError):  # another writer may be faster
+            if time.time() - left.lstat().st_mtime >= seconds:
+                _remove(left)
 
 
 def to_disk(path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -19,7 +20,7 @@ from cerp.comparison.tuning_search import GRID, Question, TuningSearch, without_
 from cerp.config import Config, RunOptions
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
-from cerp.errors import ConfigError, MissingExtra, TrainingError
+from cerp.errors import ConfigError, MissingExtra, OutputError, TrainingError
 
 QUESTION = Question("ud", "mf", "75%", epochs=1, settings={"dim": 8})
 ASKED = {"method": "ud", "backbone": "mf", "budget": "75%", "epochs": 1, "dim": 8}
@@ -118,6 +119,15 @@ def test_a_trial_that_died_half_drawn_is_drawn_as_it_was(splits, training, tmp_p
     begun = TuningSearch(splits, QUESTION, tmp_path / "died", 3, "cpu")
     begun.study.ask().suggest_float("train.learning_rate", 1e-4, 1e-1, log=True)
     assert search(splits, tmp_path / "died", trials=3) == whole
+
+
+def test_a_disk_that_fails_is_named(splits, training, monkeypatch, tmp_path: Path):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(TuningSearch, "claim", full)
+    with pytest.raises(OutputError, match="No space left"):
+        search(splits, tmp_path)
 
 
 def test_a_trial_whose_process_died_is_taken_over(splits, training, tmp_path: Path):

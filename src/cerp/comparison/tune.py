@@ -9,7 +9,7 @@ from cerp.comparison.tuned import BestSettings
 from cerp.comparison.variants import is_trained, nested
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, MissingExtra
-from cerp.files import write_json
+from cerp.files import errors_named, write_json
 from cerp.sizing.precision_plan import value_limit
 from cerp.training.devices import chosen_device
 
@@ -89,9 +89,11 @@ def tune(
     question = Question(method, backbone, budget, epochs, fixed, max_file_size)
     value_limit(splits, trial_config(question), budget)  # refused before there is a folder
     folder = Path(output)
-    search = TuningSearch(splits, question, folder, trials, chosen_device(device), verbose=verbose)
-    while (claimed := search.claim()) is not None:
-        search.run(claimed)
-    best = search.best()
+    chosen = chosen_device(device)
+    with errors_named(folder):  # the journal of the search writes by itself
+        search = TuningSearch(splits, question, folder, trials, chosen, verbose=verbose)
+        while (claimed := search.claim()) is not None:
+            search.run(claimed)
+        best = search.best()
     write_json(folder / BEST_FILE, best.to_json())
     return best
