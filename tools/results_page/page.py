@@ -49,11 +49,11 @@ def summary(folder: Path) -> str:
         "Built by `make results-page` from the JSON files in "
         "`results/`; nothing here was typed by hand but the explanations. `cerp paper NAME` "
         "measures what is missing and goes on where it was. All figures are test NDCG@10 with the "
-        "conventions of `cerp.evaluation.evaluate`, mean ± deviation over seeds. The paper's tables "
-        "and the other data were judged before two of these conventions: items that training never "
-        "saw could be recommended, and users without training rows got the model's list. That "
-        "concerns 2 of Gowalla's items, 45 of ml-1m's, 3,415 of lastfm's and 4,396 of "
-        "amazon-beauty's.",
+        "conventions of `cerp.evaluation.evaluate`, mean ± deviation over seeds.",
+        "The paper's tables and the other data were judged before two of these conventions: items "
+        "that training never saw could be recommended, and users without training rows got the "
+        "model's list. That concerns 2 of Gowalla's items, 45 of ml-1m's, 3,415 of lastfm's and "
+        "4,396 of amazon-beauty's.",
         "## What has been measured",
         _status_table(results),
         "Yelp2020 runs by the same commands where its file can be had; its training part cannot "
