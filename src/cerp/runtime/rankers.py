@@ -18,7 +18,7 @@ from cerp.graph.filter import GraphFilter
 from cerp.graph.term import FilterTerm
 from cerp.runtime.folding import AlsFoldIn, FoldIn, mean_user
 from cerp.runtime.limits import Limits
-from cerp.runtime.scoring import DotHead, Excluded, Queries, ScoringHead, TowerHead
+from cerp.runtime.scoring import DotHead, Excluded, Queries, ScoringHead, TowerHead, best_of
 from cerp.runtime.selection import Lists
 from cerp.runtime.vectors import vectors_of
 
@@ -104,8 +104,49 @@ class VectorRanker:
         return self.products.similar(item, k)
 
 
-class FilterRanker:
+class HistoryModel(Protocol):
+    """What scores items from the items that someone has."""
+
+    @property
+    def num_items(self) -> int:
+        """Of all that can be scored."""
+
+    def score_history(self, history: Int32Array) -> FloatArray:
+        """Exact scores of all items for someone with these, distinct and ascending."""
+
+
+class HistoryRanker:
+    """By the items of whoever asks: nobody needs to be known."""
+
+    model: HistoryModel
+
+    def of_liked(self, items: Int32Array) -> Histories:
+        """The items themselves."""
+        return [items]
+
+    def of_histories(self, histories: Histories) -> Histories:
+        """The same of several."""
+        return histories
+
+    def scores(self, asked: Histories, items: Int32Array | slice) -> FloatArray:
+        """Exact scores of some items."""
+        rows = [self.model.score_history(history)[items] for history in asked]
+        return np.stack(rows) if rows else np.empty((0, self.model.num_items), dtype=np.float32)
+
+    def best(self, asked: Histories, k: int, excluded: Excluded) -> Lists:
+        """The k best of all items for each history."""
+        return best_of(self.scores(asked, slice(None)), k, excluded)
+
+    def similar(self, item: int, k: int) -> Lists:
+        """What someone gets who took the item alone."""
+        alone = np.array([item], dtype=np.int32)
+        return self.best([alone], k, Excluded(np.zeros(1, dtype=np.int64), alone, alone[:0]))
+
+
+class FilterRanker(HistoryRanker):
     """By paths through the training graph, from the items of a user alone."""
+
+    model: GraphFilter
 
     def __init__(self, seen: Seen, num_items: int, term: FilterTerm) -> None:
         self.model = GraphFilter(Edges(seen.offsets, seen.items, num_items), term.exponents)
@@ -120,19 +161,6 @@ class FilterRanker:
         """What they took."""
         return [self.model.edges.history(user) for user in users.tolist()]
 
-    def of_liked(self, items: Int32Array) -> Histories:
-        """The items: nobody needs to be known."""
-        return [items]
-
-    def of_histories(self, histories: Histories) -> Histories:
-        """The same of several."""
-        return histories
-
-    def scores(self, asked: Histories, items: Int32Array | slice) -> FloatArray:
-        """Exact scores of some items."""
-        rows = [self.model.score_history(history)[items] for history in asked]
-        return np.stack(rows) if rows else np.empty((0, self.model.num_items), dtype=np.float32)
-
     def best(self, asked: Histories, k: int, excluded: Excluded) -> Lists:
         """The k best of all items for each history."""
         ends = np.searchsorted(excluded.rows, np.arange(1, len(asked)))
@@ -141,9 +169,3 @@ class FilterRanker:
         row, rank = np.nonzero(items >= 0)
         ends = np.searchsorted(row, np.arange(len(asked)), side="right").tolist()
         return Lists([0, *ends[:-1]], ends, items[row, rank], scores[row, rank])
-
-    def similar(self, item: int, k: int) -> Lists:
-        """By the weight of the paths from the item: what someone gets who took it alone."""
-        alone = np.array([item], dtype=np.int32)
-        row = np.zeros(1, dtype=np.int64)
-        return self.best([alone], k, Excluded(row, alone, alone[:0]))
