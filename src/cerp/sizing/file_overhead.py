@@ -35,10 +35,10 @@ def bytes_beside_embedding(
     context = replace(context, splits=splits)
     longest = max(config.budgets, key=len)
     facts = longest_facts(config, splits, longest, splits.num_entities * config.dim)
-    tables = _tables(method, context.with_limits(limit), limit)
+    tables = tables_of(method, context, limit)
     if tables.dim < config.dim:  # a network on longer vectors is larger: the longest count
         full = splits.num_entities * config.dim
-        tables = _tables(method, context.with_limits(full), full)
+        tables = tables_of(method, context, full)
     backbone = context.backbone(tables.dim)
     model = assembled(splits, config.backbone, backbone, tables, context.positions, facts)
     if config.item_only:
@@ -64,5 +64,6 @@ def longest_facts(
     return file_facts(config, splits, budget, limit, metrics, assignment, has_vectors=has_vectors)
 
 
-def _tables(method: Method, context: Context, limit: int) -> ComposedEmbedding:
-    return composed(method.placeholder(context, limit))
+def tables_of(method: Method, context: Context, limit: int) -> ComposedEmbedding:
+    """Of an untrained embedding of a limit."""
+    return composed(method.placeholder(context.with_limits(limit), limit))

@@ -18,7 +18,7 @@ from cerp.export.size_limit import SizeLimit
 from cerp.export.to_arrays import composed
 from cerp.methods.base import Context, Method
 from cerp.models import BACKBONES
-from cerp.sizing.file_overhead import HEADER_SLACK, bytes_beside_embedding
+from cerp.sizing.file_overhead import bytes_beside_embedding, tables_of
 from cerp.sizing.size_search import SizeSearch
 
 FULL = "full"
@@ -88,12 +88,13 @@ def precision_plan(method: Method, context: Context, budget: str) -> list[Candid
             composed(method.placeholder(context.with_limits(limit), limit))
         return [Candidate(limit, _encoding(config, config.value_precision or "fp32"), size)]
     most = context.splits.num_entities * config.dim if limit is None else limit
-    search = SizeSearch(method, context)
-    rooms = _rooms(method, context, size, search)
+    search, typical = SizeSearch(method, context), 0
+    if size.file is not None:
+        typical = max(context.splits.num_entities * config.dim // 10, search.smallest)
+        search = SizeSearch(method, context, tables=len(tables_of(method, context, typical).tables))
+    rooms = _rooms(method, context, size, search, typical)
     limits = [0] * len(rooms)
-    for step in range(2):  # the largest limit decides on the buckets, and those on all limits
-        if step:
-            rooms = _with_header(method, context, size, rooms, search, max(limits))
+    for _ in range(2):  # the largest limit decides on the buckets, and those on all limits
         limits = [
             min(
                 most,
@@ -104,27 +105,6 @@ def precision_plan(method: Method, context: Context, budget: str) -> list[Candid
     return [
         Candidate(limit, encoding, size) for limit, (encoding, _) in zip(limits, rooms, strict=True)
     ]
-
-
-def _with_header(
-    method: Method,
-    context: Context,
-    size: SizeLimit,
-    rooms: list[tuple[Encoding, int]],
-    search: SizeSearch,
-    limit: int,
-) -> list[tuple[Encoding, int]]:
-    """The rooms that are left where more tables than those of a typical limit need more header."""
-    if size.file is None:
-        return rooms
-    besides = bytes_beside_embedding(method, context, limit, [encoding for encoding, _ in rooms])
-    found = []
-    for (encoding, room), beside in zip(rooms, besides, strict=True):
-        least = search.bytes_at(search.smallest, encoding.values)
-        lacking = room - (size.file - beside)
-        # A few digits more are in the slack.
-        found.append((encoding, max(least, room - lacking) if lacking > HEADER_SLACK else room))
-    return found
 
 
 def _encoding(config: Config, values: ValuesCodec) -> Encoding:
@@ -138,16 +118,18 @@ def _encoding(config: Config, values: ValuesCodec) -> Encoding:
 
 
 def _rooms(
-    method: Method, context: Context, size: SizeLimit, search: SizeSearch
+    method: Method, context: Context, size: SizeLimit, search: SizeSearch, typical: int
 ) -> list[tuple[Encoding, int]]:
-    """The bytes that the embedding may take, for each precision in which there is room for one."""
+    """The bytes that the embedding may take, for each precision in which there is room for one.
+
+    ``typical`` is the limit at which the rest of the file is measured.
+    """
     found, smallest_files = [], []
     config = context.config
     precisions = PRECISIONS if config.value_precision is None else (config.value_precision,)
     encodings = [_encoding(config, values) for values in precisions]
     besides = [0] * len(encodings)
     if size.file:
-        typical = max(context.splits.num_entities * config.dim // 10, search.smallest)
         besides = bytes_beside_embedding(method, context, typical, encodings)
     for encoding, beside in zip(encodings, besides, strict=True):
         smallest = search.bytes_at(search.smallest, encoding.values)

@@ -23,6 +23,8 @@ from cerp.methods.base import Context, Method
 
 CLOSE_ENOUGH = 0.002
 """How near to the largest possible number of values `SizeSearch.largest_limit` comes."""
+TABLE_HEADER = (480, 560)
+"""Bytes that a file's header has for each table, at least and at most."""
 GUESSES = 6
 """Guesses along a line before bisection takes over: sizes may go up in steps."""
 
@@ -32,10 +34,13 @@ class SizeSearch:
 
     ``loosest`` is the largest limit of a run, on which the size of the tables
     may depend at tighter ones too; it counts where it is above the limit itself.
+
+    Where the whole file is limited, ``tables`` says for how many the header has been counted
+    already: more of them take more of it, and fewer less.
     """
 
-    def __init__(self, method: Method, context: Context) -> None:
-        self._method, self._context = method, context
+    def __init__(self, method: Method, context: Context, *, tables: int | None = None) -> None:
+        self._method, self._context, self._tables = method, context, tables
         self._full = context.splits.num_entities * context.config.dim
         self._measured: dict[tuple[int, int], dict[ValuesCodec, int]] = {}
         self.smallest = self._smallest()
@@ -118,9 +123,18 @@ class SizeSearch:
         )
         order = 0 if positions is None else order_bytes(context.splits.num_entities)
         return {
-            values: order + codes + sum(taken[values] for taken in tables)
+            values: order
+            + codes
+            + self._header(len(tables))
+            + sum(taken[values] for taken in tables)
             for values in VALUES_CODECS
         }
+
+    def _header(self, tables: int) -> int:
+        """What the header of the file has more, or less, than was counted."""
+        more = 0 if self._tables is None else tables - self._tables
+        least, most = TABLE_HEADER
+        return more * (most if more > 0 else least)
 
 
 def _bisected(low: int, high: int, last_that_fits: int) -> tuple[int, int]:
