@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
-from small_graphs import edges_of, taken_matrices
 
 from cerp.errors import ConfigError
 from cerp.graph import ease as ease_module
 from cerp.graph.arithmetic import inverse_power
 from cerp.graph.ease import cosine, ease, refitted, strongest_cooccurrence
 from cerp.graph.filter import Exponents, GraphFilter
+from small_graphs import edges_of, taken_matrices
 
 positive = st.floats(0.1, 100)
 

@@ -7,7 +7,6 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_graphs import edges_of, interactions, splits_of, taken_matrices
 
 from cerp.errors import ConfigError
 from cerp.evaluation.baselines import Popularity
@@ -16,6 +15,7 @@ from cerp.graph.arithmetic import inverse_power
 from cerp.graph.edges import Edges
 from cerp.graph.filter import Exponents, GraphFilter, unreached_by_popularity
 from cerp.graph.two_hops import TwoHops
+from small_graphs import edges_of, interactions, splits_of, taken_matrices
 
 EXPONENTS = Exponents(0.6, 0.7, 0.3)
 exponents = st.builds(Exponents, *[st.floats(0, 2)] * 3)

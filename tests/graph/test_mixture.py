@@ -5,7 +5,6 @@ import math
 import numpy as np
 import numpy.typing as npt
 import pytest
-from small_graphs import edges_of, splits_of
 
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
@@ -14,6 +13,7 @@ from cerp.evaluation.evaluate import evaluate
 from cerp.graph.edges import Edges
 from cerp.graph.filter import Exponents, GraphFilter
 from cerp.graph.mixture import Mixture, log_share, search_mixture
+from small_graphs import edges_of, splits_of
 
 ONE = np.array([0], dtype=np.int32)
 

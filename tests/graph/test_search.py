@@ -3,7 +3,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pytest
-from small_graphs import splits_of
 
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
@@ -15,6 +14,7 @@ from cerp.graph.edges import Edges
 from cerp.graph.filter import Exponents, GraphFilter
 from cerp.graph.judging import is_clearly_better, judged_users, mean_metrics
 from cerp.graph.search import search_exponents
+from small_graphs import splits_of
 
 
 @pytest.fixture(scope="module")

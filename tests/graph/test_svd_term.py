@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from small_graphs import splits_of
 
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
@@ -10,6 +9,7 @@ from cerp.evaluation.evaluate import evaluate
 from cerp.graph.edges import Edges
 from cerp.graph.filter import Exponents, GraphFilter
 from cerp.graph.svd_term import FilterWithLowPass, LowPass, search_low_pass
+from small_graphs import splits_of
 
 
 @pytest.fixture(scope="module")
