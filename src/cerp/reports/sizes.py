@@ -11,7 +11,7 @@ from cerp.pages.numbers import count
 from cerp.reports.findings import Findings
 from cerp.reports.finished_runs import Model, ModelFile
 
-COLOURS = 13
+COLOURS = 14
 """Of parts, in the style sheet."""
 
 
