@@ -98,6 +98,7 @@ class Nightly:
 
     def for_user(self, runtime: Runtime, user: Id) -> list[Recommendation]:
         """The list of one user of training."""
+        runtime.refuse_without_users()
         code = runtime.users.encode([user], what="user")
         request, _ = self.request(runtime)
         return _named(runtime, lists_in_blocks(runtime, code, request, workers=1))
