@@ -411,11 +411,12 @@ def test_a_file_size_alone_tries_several_kinds_of_model(trained, tmp_path: Path)
     assert "has the best ndcg@10 on validation" in " ".join(again.stderr.split())
 
 
-def test_a_portfolio_is_refused_beside_a_named_kind(small: Path):
-    result = run("train", str(small), "--method", "filter", "--portfolio", "filter")
+def test_a_portfolio_is_refused_beside_a_named_kind(small: Path, tmp_path: Path):
+    words = ("train", str(small), "-o", str(tmp_path / "run"))
+    result = run(*words, "--method", "filter", "--portfolio", "filter")
     assert result.returncode == 2
     assert "--portfolio filter is for several kinds of model, and with method" in result.stderr
-    result = run("train", str(small), "--time-limit", "10m")
+    result = run(*words, "--time-limit", "10m")
     assert "--time-limit 10m is for several kinds of model" in result.stderr
 
 

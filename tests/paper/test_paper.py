@@ -150,7 +150,7 @@ def test_recipes_share_the_runs_that_they_have_in_common():
     gammas, buckets, ablation = (
         plan(read_recipe(name), "gowalla") for name in ("fig-gamma", "fig-buckets", "table3")
     )
-    default = named(gammas, value=1e-3)
+    default = named(gammas, value=1.0)
     assert (
         default == named(buckets, value=5000) == named(ablation, variant="default", preset="paper")
     )
@@ -666,12 +666,30 @@ def test_what_a_larger_gamma_does_is_told_beside_the_ablation(tmp_path: Path):
     for name, table in (("table3", ablation), ("fig-gamma", by_gamma)):
         (tmp_path / "gowalla" / f"{name}.json").write_text(json.dumps(table))
     found = "\n".join(findings(ResultsIndex(tmp_path)))
-    assert "raises the dimension in 0 of 1 cells of table 3 and lowers the overlap in 0:" in found
+    assert "raises the dimension in 0 of 1 cells of table 3 and lowers the overlap in 0." in found
     assert "raises the dimension in 1 of 1 cells of table 3 and lowers the overlap in 0." in found
     assert (
         "lightgcn, no penalty: 18.00, 0.50%, 0.0900; gamma = 0.001: 18.00, 0.50%, 0.0900; "
         "gamma = 0.1: 19.00, 0.25%, 0.0900." in found
     )
+
+
+@pytest.mark.parametrize(("epochs", "is_over"), [(3, False), (10, True)])
+def test_a_penalty_that_was_over_before_pruning_is_told(
+    tmp_path: Path, epochs: int, *, is_over: bool
+):
+    shared = {"backbone": "lightgcn", "sparsity": 90, "preset": "paper", "seed": 0}
+    figures = {"avg_dim": 18.0, "overlap_pct": 0.5, "ndcg10": 0.09, "stalls_at": None}
+    ablation = [
+        {**shared, **figures, "pruning_epochs": epochs, "variant": name}
+        for name in ("default", "no_penalty")
+    ]
+    (tmp_path / "gowalla").mkdir()
+    (tmp_path / "gowalla" / "table3.json").write_text(json.dumps(ablation))
+    found = "\n".join(findings(ResultsIndex(tmp_path)))
+    left = {3: "0.12", 10: "0.00098"}[epochs]  # 1/8 and 1/1024
+    assert f"met 90% in epoch {epochs}.0, when gamma was at {left} of its start." in found
+    assert ("compare nothing with nothing" in found) == is_over
 
 
 def test_a_method_that_aims_at_one_budget_lacks_nothing_at_the_others(tmp_path: Path):

@@ -115,11 +115,11 @@ def test_training_from_python_leaves_the_allocator_alone(monkeypatch: pytest.Mon
 
 
 def test_the_command_line_keeps_freed_memory_while_it_trains(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     calls = calls_of(monkeypatch)
     command = "train synthetic --method full --backbone mf --dim 8 --epochs 1 --device cpu"
-    assert CliRunner().invoke(app, command.split()).exit_code == 0
+    assert CliRunner().invoke(app, [*command.split(), "-o", str(tmp_path / "run")]).exit_code == 0
     assert len(calls) == 5
 
 

@@ -202,7 +202,7 @@ def _pruned_when(rows: Sequence[Row]) -> str:
         if row["preset"] == "paper"
         and row["variant"] == "default"
         and row["sparsity"] == loosest
-        and row["pruning_epochs"] is not None
+        and row.get("pruning_epochs") is not None
     ]
     if not epochs:
         return ""
