@@ -116,7 +116,7 @@ def test_a_refit_has_weights_of_validation_too_and_is_judged_with_those_historie
 def test_what_cannot_be_is_refused_before_anything_is_searched(splits: Splits, tmp_path: Path):
     options = RunOptions(folder=tmp_path / "run", quiet=True)
     small = replace(CONFIG, max_file_size="1KB")
-    with pytest.raises(BudgetError, match="too small for item neighbours here: without any weight"):
+    with pytest.raises(BudgetError, match="too small for neighbours here: with the fewest values"):
         fit_all(splits, small, options)
     with pytest.raises(ConfigError, match="leave out mix=True"):
         fit_all(splits, replace(CONFIG, mix=True), options)

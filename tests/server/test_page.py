@@ -30,14 +30,17 @@ from cerp.export.item_only import items_only
 from cerp.export.to_arrays import ship_filter
 from cerp.graph.arithmetic import natural_log
 from cerp.graph.filter import Exponents
+from cerp.graph.history_sums import HistorySums
 from cerp.runtime import Runtime
 from cerp.server.app import create_app
 from forged_neighbours import FORGERIES, forged
+from forged_sums import FORGED_SUMS, forged_sums
 from golden_cold_start import COLD
 from golden_filter import FILTER, MIXTURE
 from golden_lookup import GOLDEN_LOOKUP
 from golden_model import GOLDEN_CODED
 from golden_neighbours import NEIGHBOURS
+from golden_sums import SUMS
 from made_up_section import declare_prices, priced
 from plain_decoder import metadata_of
 from small_cold_start import UNSEEN_ITEMS, cold_model, warm_model
@@ -535,6 +538,37 @@ def test_the_golden_neighbours_rank_alike(blank: Page):
     handle = blank.evaluate_handle(f"() => {DECODE}")
     found = blank.evaluate(RANK_TASTES, [handle, file, [list(map(str, one)) for one in tastes]])
     assert found["tastes"] == [as_text(runtime.recommend_for(liked)) for liked in tastes]
+
+
+@pytest.mark.parametrize("values", ["int4", "int8", "fp32"])
+def test_sums_over_histories_rank_alike_for_every_taste(blank: Page, values: str):
+    model = items_only(coded_model())
+    rng = np.random.default_rng(0)
+    popularity = rng.integers(1, 90, NUM_ITEMS).astype(np.uint8)
+    sums = HistorySums(0.40625, popularity)
+    file = encode(replace(model, tastes=None, cold=None, sums=sums), Encoding(values=values))
+    runtime = Runtime(decode(file))
+    tastes = [rng.permutation(runtime.items.values)[:size].tolist() for size in (1, 2, 7, 20)]
+    handle = blank.evaluate_handle(f"() => {DECODE}")
+    asked = [handle, as_base64(file), [list(map(str, liked)) for liked in tastes]]
+    found = blank.evaluate(RANK_TASTES, asked)
+    assert found["tastes"] == [as_text(runtime.recommend_for(one, NUM_ITEMS)) for one in tastes]
+    similar = [runtime.similar_items(item, NUM_ITEMS) for item in runtime.items.values.tolist()]
+    assert found["similar"] == [as_text(best) for best in similar]
+
+
+def test_the_golden_sums_rank_alike(blank: Page):
+    runtime, file = cerp.load(SUMS), as_base64(SUMS.read_bytes())
+    tastes = [[10], [11], [12, 10], [10, 11, 12], [500]]
+    handle = blank.evaluate_handle(f"() => {DECODE}")
+    found = blank.evaluate(RANK_TASTES, [handle, file, [list(map(str, one)) for one in tastes]])
+    assert found["tastes"] == [as_text(runtime.recommend_for(liked)) for liked in tastes]
+
+
+@pytest.mark.parametrize("change", [change for change, _ in FORGED_SUMS])
+def test_forged_sums_are_refused_by_the_page(blank: Page, change: Callable[..., object]):
+    with refused("not a usable model file"):
+        blank.evaluate(DECODE, as_base64(forged_sums(change)))
 
 
 @pytest.mark.parametrize("change", [change for change, _ in FORGERIES])

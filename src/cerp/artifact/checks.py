@@ -30,7 +30,8 @@ def problem(model: ShippedModel) -> str | None:
         return _lookup_problem(model) or _embedding_problem(model, num_entities)
     if model.projection is not None:
         return "vectors that are scored have a projection, which only those for lookups may have"
-    knows_items_alone = model.neighbours is not None or model.tastes is not None
+    of_items = model.neighbours, model.sums, model.tastes
+    knows_items_alone = any(part is not None for part in of_items)
     if not len(model.items) or (not knows_items_alone and not len(model.users)):
         return f"there are {len(model.users):,} users and {len(model.items):,} items"
     if model.positions is not None and not _is_permutation(model.positions, num_entities):
@@ -41,6 +42,7 @@ def problem(model: ShippedModel) -> str | None:
         _embedding_problem(model, num_entities)
         or _scoring_problem(model)
         or _neighbours_problem(model)
+        or _sums_problem(model)
         or _cold_problem(model)
         or _tastes_problem(model)
         or _folding_problem(model)
@@ -56,7 +58,7 @@ def _lookup_problem(model: ShippedModel) -> str | None:
         return "a file for lookups has propagated tables, and no graph to propagate over"
     beside = (
         *(model.positions, model.seen, model.titles),
-        *(model.neighbours, model.tastes, model.cold, model.folding),
+        *(model.neighbours, model.sums, model.tastes, model.cold, model.folding),
     )
     if model.weights or model.layers or any(part is not None for part in beside):
         return "a file for lookups has parts that only recommending needs"
@@ -157,6 +159,23 @@ def _filter_problem(model: ShippedModel) -> str | None:
         return "the filter needs its graph, the seen interactions"
     if (model.filter.mixing is None) != (model.embedding is None):
         return "the filter of a model with vectors has beta and epsilon, that of others has none"
+    return None
+
+
+def _sums_problem(model: ShippedModel) -> str | None:
+    found = model.sums
+    if found is None:
+        return None
+    if model.neighbours is not None or model.tastes is not None or model.folding is not None:
+        return "sums over histories are all that someone new needs, and there is more beside them"
+    if model.head != "dot" or model.layers or model.filter is not None:
+        return "sums over histories are scored by a dot product alone"
+    if len(model.users) or model.seen is not None or model.positions is not None:
+        return "sums over histories need no users, no interactions and no order of them"
+    if model.cold is not None:
+        return "sums over histories say themselves what training never saw"
+    if len(found.popularity) != len(model.items):
+        return f"the sums have a popularity of other than {len(model.items):,} items"
     return None
 
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from cerp.assignment.index import Combine, Index
 from cerp.choices import Head, ValuePrecision
 from cerp.data.ids import Ids, Int32Array, Int64Array
+from cerp.graph.history_sums import HistorySums
 from cerp.graph.neighbours import Neighbours
 from cerp.graph.term import FilterTerm
 
@@ -190,6 +191,8 @@ class ShippedModel:
     """What the graph filter adds to a score; None: nothing."""
     neighbours: Neighbours | None = None
     """Weights between items, which rank alone."""
+    sums: HistorySums | None = None
+    """How much each item counts in the vector of someone who has it; there are no users then."""
     cold: ColdStart | None = None
     """Where training knows nothing; only without `seen`, which says it as well. None without
     both: everybody and everything was in training, or the file does not say."""
@@ -219,8 +222,9 @@ class ShippedModel:
     @property
     def cold_start(self) -> ColdStart | None:
         """Where training knows nothing, from what says it; None: nothing does."""
-        if self.neighbours is not None:
-            return ColdStart.of_levels(self.neighbours.popularity)
+        of_items = self.sums if self.neighbours is None else self.neighbours
+        if of_items is not None:
+            return ColdStart.of_levels(of_items.popularity)
         return self.cold if self.seen is None else ColdStart.of(self.seen, len(self.items))
 
     @property

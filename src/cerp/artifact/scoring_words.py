@@ -5,7 +5,8 @@ scores are one of these ways can be written, read and served. The words are
 those of the first backbones that had them; ``+filter`` says that the graph filter
 is added, and ``filter`` that there is nothing else. It is in the word, so that a reader
 that knows no filter refuses the file instead of ranking by half of it. ``neighbours`` are
-weights between items; ``lookup`` says that vectors are looked up and nothing is scored.
+weights between items, ``sums`` vectors of items that are summed over the items that someone has;
+``lookup`` says that vectors are looked up and nothing is scored.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ class _Way(NamedTuple):
     propagates: bool
     is_filtered: bool = False
     has_neighbours: bool = False
+    has_sums: bool = False
 
 
 VECTOR_WAYS = {
@@ -30,22 +32,28 @@ VECTOR_WAYS = {
     "mlp": _Way("tower", propagates=False),
     "lightgcn": _Way("dot", propagates=True),
 }
-FILTER, LOOKUP, NEIGHBOURS = "filter", "lookup", "neighbours"
+FILTER, LOOKUP, NEIGHBOURS, SUMS = "filter", "lookup", "neighbours", "sums"
 WAYS = {
     **VECTOR_WAYS,
     LOOKUP: _Way(None, propagates=False),
     FILTER: _Way(None, propagates=False, is_filtered=True),
     NEIGHBOURS: _Way(None, propagates=False, has_neighbours=True),
+    SUMS: _Way("dot", propagates=False, has_sums=True),
     **{f"{word}+{FILTER}": way._replace(is_filtered=True) for word, way in VECTOR_WAYS.items()},
 }
 """By the word under ``backbone`` in the metadata."""
 
 
 def scoring_word(
-    head: Head | None, layers: int, *, is_filtered: bool = False, has_neighbours: bool = False
+    head: Head | None,
+    layers: int,
+    *,
+    is_filtered: bool = False,
+    has_neighbours: bool = False,
+    has_sums: bool = False,
 ) -> str:
     """The word for a way to score: a head, and layers of propagation before it (0: none)."""
-    wanted = _Way(head, layers > 0, is_filtered, has_neighbours)
+    wanted = _Way(head, layers > 0, is_filtered, has_neighbours, has_sums)
     for word, way in WAYS.items():
         if way == wanted:
             return word
@@ -58,7 +66,7 @@ def scoring_word(
 def read_scoring(fields: Fields) -> tuple[Head | None, int]:
     """Head and layers as the metadata have them."""
     word = fields.choice("backbone", tuple(WAYS))
-    head, propagates, is_filtered, has_neighbours = WAYS[word]
+    head, propagates, is_filtered, has_neighbours, has_sums = WAYS[word]
     layers = fields.whole("layers")
     if (layers > 0) != propagates:
         raise MalformedFileError(
@@ -71,6 +79,9 @@ def read_scoring(fields: Fields) -> tuple[Head | None, int]:
     if has_neighbours != ("neighbours" in fields):
         there = "are there" if "neighbours" in fields else "are missing"
         raise MalformedFileError(f"the way to score is {word!r}, and neighbours {there}")
+    if has_sums != ("sums" in fields):
+        there = "are there" if "sums" in fields else "are missing"
+        raise MalformedFileError(f"the way to score is {word!r}, and sums over histories {there}")
     return head, layers
 
 
@@ -81,6 +92,7 @@ def word_of(model: ShippedModel) -> str:
         model.layers,
         is_filtered=model.filter is not None,
         has_neighbours=model.neighbours is not None,
+        has_sums=model.sums is not None,
     )
 
 

@@ -26,6 +26,7 @@ from cerp.data.ids import Int32Array
 from cerp.errors import MalformedFileError
 from cerp.graph.arithmetic import LARGEST_EXPONENT, UNIT
 from cerp.graph.filter import Exponents
+from cerp.graph.history_sums import HistorySums
 from cerp.graph.neighbours import Neighbours
 from cerp.graph.term import LARGEST_BETA, SMALLEST_EPSILON, FilterTerm, Mixing
 from cerp.naming import prefixed
@@ -63,7 +64,7 @@ SECTIONS = (
     Section("order", ("order",), is_embedding=True),
     Section("projection", ("projection.*",), is_embedding=True),
     Section("backbone", ("backbone.*", "tastes.*")),
-    Section("popularity", ("neighbours.popularity",)),
+    Section("popularity", ("neighbours.popularity", "sums.popularity")),
     # The same interactions: a graph where scores come from it, else what users know.
     Section("graph", ("seen.*",)),
     Section("seen", ("seen.*",)),
@@ -169,6 +170,19 @@ def _decode_neighbours(fields: Fields, tensors: TensorReader, around: Surroundin
     return decode_neighbours(fields, tensors.under("neighbours"), around.num_items)
 
 
+def _encode_sums(model: ShippedModel) -> tuple[dict[str, Any], Tensors]:
+    assert model.sums is not None
+    popularity = deflate(model.sums.popularity.tobytes())
+    entry = {"exponent": int(model.sums.exponent / UNIT)}
+    return entry, prefixed("sums", {"popularity": popularity})
+
+
+def _decode_sums(fields: Fields, tensors: TensorReader, around: Surroundings) -> HistorySums:
+    exponent = fields.whole("exponent", largest=int(LARGEST_EXPONENT / UNIT)) * UNIT
+    levels = tensors.under("sums").inflate("popularity", around.num_items)
+    return HistorySums(exponent, np.frombuffer(levels, dtype=np.uint8))
+
+
 def _encode_tastes(model: ShippedModel) -> tuple[dict[str, Any], Tensors]:
     assert model.tastes is not None
     found = {"mean": model.tastes.mean, "variance": model.tastes.variance}
@@ -220,6 +234,7 @@ OPTIONAL_PARTS = (
     OptionalPart("cold", _encode_cold, _decode_cold),
     OptionalPart("filter", _encode_filter, _decode_filter),
     OptionalPart("neighbours", _encode_neighbours, _decode_neighbours),
+    OptionalPart("sums", _encode_sums, _decode_sums),
     OptionalPart("tastes", _encode_tastes, _decode_tastes),
     # A reader that does not know it folds in as it does for any model.
     OptionalPart("folding", _encode_folding, _decode_folding, may_be_skipped=True),

@@ -101,7 +101,7 @@ def train(
         typer.Option(
             "--item-only",
             help="A file without users: whoever asks brings the items that they like. Of mf; "
-            "neighbours are always so.",
+            "neighbours and svd are always so.",
         ),
     ] = False,
     backbone: Annotated[

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +19,7 @@ from torch import Tensor
 from cerp._version import __version__
 from cerp.artifact import (
     ComposedEmbedding,
+    Index,
     PropagatedTables,
     Seen,
     ShippedModel,
@@ -32,6 +34,7 @@ from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
 from cerp.evaluation.cold_start import items_without_rows, users_without_rows
+from cerp.graph.item_models import ItemModel
 from cerp.graph.neighbours import Neighbours
 from cerp.graph.term import FilterTerm
 from cerp.models.backbones import Backbone, TorchScorer
@@ -132,22 +135,31 @@ def ship_filter(
     )
 
 
-def ship_neighbours(
-    neighbours: Neighbours,
+def ship_items(
+    model: ItemModel,
     splits: Splits,
     facts: Mapping[str, Any],
     titles: Mapping[Id, str] | None = None,
 ) -> ShippedModel:
-    """Weights between items as plain arrays: no users, and nothing of what they took."""
-    return ShippedModel(
+    """A model of items as plain arrays: no users, and nothing of what they took."""
+    shipped = ShippedModel(
         facts=dict(facts),
         users=Ids.range(0),
         items=splits.items,
         head=None,
         embedding=None,
-        neighbours=neighbours,
         titles=_titles(splits, titles),
     )
+    if isinstance(model, Neighbours):
+        return replace(shipped, neighbours=model)
+    if model.codes is None:
+        tables = [Table(Index("identity"), model.books[0])]
+    else:
+        tables = [
+            Table(Index("coded", len(book), codes=np.ascontiguousarray(codes)), book)
+            for book, codes in zip(model.books, model.codes.T, strict=True)
+        ]
+    return replace(shipped, head="dot", embedding=ComposedEmbedding(tuple(tables)), sums=model.sums)
 
 
 def _edges(splits: Splits) -> Seen:

@@ -28,6 +28,7 @@ METHODS: Registry[type[Method]] = Registry(
         "hash": "cerp.methods.hashed:Hash",
         "magnitude": "cerp.methods.magnitude:Magnitude",
         "neighbours": "cerp.methods.neighbours:Neighbours",
+        "svd": "cerp.methods.svd.method:Svd",
         "optembed": "cerp.methods.optembed.method:OptEmbed",
         "pep": "cerp.methods.pep:Pep",
         "qr": "cerp.methods.qr:Qr",

@@ -9,44 +9,41 @@ import numpy as np
 import torch
 
 from cerp.data.splits import Splits
-from cerp.errors import ConfigError
-from cerp.graph.build_neighbours import Builder, Fullness, Recipe
+from cerp.graph.build_neighbours import Builder, Recipe
 from cerp.graph.choose_neighbours import choose_neighbours
 from cerp.graph.edges import Edges
 from cerp.graph.filter import Exponents
 from cerp.graph.neighbours import Neighbours as Weights
+from cerp.graph.neighbours import popularity_levels
 from cerp.graph.search import search_exponents
-from cerp.methods.base import Context, Method
-from cerp.models.embeddings.base import Embedding
+from cerp.methods.base import Context
+from cerp.methods.item_method import Fullness, ItemMethod
 from cerp.training.search_result import Found
 
 ARRAYS = ("offsets", "targets", "integers", "scales", "popularity")
 """Of the weights, by the names of their tensors."""
 
 
-class Neighbours(Method):
+class Neighbours(ItemMethod):
     """``score(i) = Σ_{j ∈ history} S_ji`` with a sparse S, from EASE, the cosine or the filter.
 
     `cerp.graph.neighbours` defines it. A budget limits the weights that are stored, or their
     bytes; validation chooses where they come from, by ``Config.selection_metric``.
     """
 
-    has_vectors = False
-    is_parallel = False
+    def smallest(self, splits: Splits) -> Weights:
+        """No weight at all."""
+        count = splits.num_items
+        return Weights(
+            offsets=np.zeros(count + 1, dtype=np.int64),
+            targets=np.empty(0, dtype=np.int32),
+            integers=np.empty(0, dtype=np.int8),
+            scales=np.zeros(count, dtype=np.float16),
+            popularity=popularity_levels(splits.train.item_counts),
+        )
 
     def find(self, context: Context, final: Splits, fullness: Fullness, most: int) -> Found:
-        """The weights that fill a limit and that validation likes best.
-
-        Parameters
-        ----------
-        context
-            The data that validation chooses on.
-        final
-            The data that the weights are made of in the end: more after a refit.
-        fullness, most
-            As in `choose_neighbours`.
-
-        """
+        """The weights that fill a limit and that validation likes best."""
         config, options = context.config, context.options
 
         def exponents() -> Exponents:
@@ -85,14 +82,9 @@ class Neighbours(Method):
         }
         return Found(_tensors(weights), facts)
 
-    def embedding(self, context: Context, limit: int, found: Found) -> Embedding:
-        """Never asked for: a run looks at `has_vectors` first."""
-        raise ConfigError("the method 'neighbours' has no vectors, so no embedding either")
-
-
-def weights_of(found: Found) -> Weights:
-    """The weights that a search found."""
-    return Weights(**{name: found.tensors[name].numpy() for name in ARRAYS})
+    def model_of(self, found: Found) -> Weights:
+        """The weights that a search found."""
+        return Weights(**{name: found.tensors[name].numpy() for name in ARRAYS})
 
 
 def _tensors(weights: Weights) -> dict[str, torch.Tensor]:

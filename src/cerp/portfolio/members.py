@@ -50,6 +50,11 @@ MEMBERS: tuple[Member, ...] = (
         partial(preset, "default", method="neighbours"),
     ),
     Member(
+        "svd",
+        "vectors of items by a scaled SVD, without users",
+        partial(preset, "default", method="svd"),
+    ),
+    Member(
         "als",
         "vectors of implicit ALS, without a graph",
         partial(preset, "default", method="als"),

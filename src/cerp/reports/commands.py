@@ -42,7 +42,7 @@ NOT_IN_PRESETS = {
 """Settings that the caller gives whatever the preset."""
 WITHOUT_BUDGET = ("full", "filter")
 """Methods that no budget limits."""
-WITHOUT_BACKBONE = ("filter", "neighbours")
+WITHOUT_BACKBONE = ("filter", "neighbours", "svd")
 """Methods that train no vectors."""
 
 NO_CLI_EQUIVALENT = """\

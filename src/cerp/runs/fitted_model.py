@@ -14,6 +14,7 @@ from cerp.artifact import Encoding, ShippedModel, decode, encode
 from cerp.artifact.model import LeastSquares
 from cerp.config import Config
 from cerp.data.ids import Id, Int32Array
+from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
 from cerp.evaluation.cold_start import with_popularity
@@ -28,10 +29,11 @@ from cerp.export.to_arrays import (
     scorer_of,
     ship,
     ship_filter,
-    ship_neighbours,
+    ship_items,
 )
 from cerp.files import write_bytes
-from cerp.graph.neighbours import Neighbours, NeighbourScorer
+from cerp.graph.item_models import ItemModel
+from cerp.graph.neighbours import NeighbourScorer
 from cerp.graph.scorers import scorer_with
 from cerp.graph.term import FilterTerm
 from cerp.models.recommender import Recommender
@@ -52,7 +54,7 @@ class FittedModel:
     """
 
     recommender: Recommender | None
-    """Embedding and backbone; None: the filter alone ranks, or the neighbours."""
+    """Embedding and backbone; None: the filter alone ranks, or a model of items."""
     splits: Splits
     """What it was trained on; after a refit, more than what selected it."""
     config: Config
@@ -66,8 +68,8 @@ class FittedModel:
     """The metrics with per-user values; empty for a model that was read from a run."""
     filter: FilterTerm | None = None
     """What the graph filter adds to a score; None: nothing."""
-    neighbours: Neighbours | None = None
-    """Weights between items, which rank alone."""
+    item_model: ItemModel | None = None
+    """What is known of items alone: it ranks from the items of whoever asks."""
     folding: LeastSquares | None = None
     """How someone new gets a vector, where not as in any model."""
 
@@ -127,12 +129,9 @@ class FittedModel:
 
     def scorer(self, file: ShippedModel | None = None) -> Scorer:
         """Scores as the model has them in memory, or as a file of it has them."""
-        if self.neighbours is not None:
-            found = None if file is None else file.neighbours
-            return NeighbourScorer(found or self.neighbours, self.splits.train)
-        if self.config.item_only:
-            # As it is used: everybody is folded in.
-            return Runtime(file or decode(self.file())).with_histories(self.splits.train)
+        if self.item_model is not None or self.config.item_only:
+            # As it is used: everybody brings their items.
+            return item_scorer(file or decode(self.file()), self.splits.train)
         vectors = None
         if self.recommender is not None:
             vectors = (
@@ -190,9 +189,9 @@ class FittedModel:
                     f"a model of {self.config.method!r} has no vectors, so no propagated tables "
                     "either"
                 )
-            if self.neighbours is not None:
-                return ship_neighbours(self.neighbours, self.splits, facts, titles)
-            assert self.filter is not None, "a model has vectors, a filter, or neighbours"
+            if self.item_model is not None:
+                return ship_items(self.item_model, self.splits, facts, titles)
+            assert self.filter is not None, "a model has vectors, a filter, or items alone"
             return ship_filter(self.filter, self.splits, facts, titles)
         shipped = ship(
             self.recommender,
@@ -240,8 +239,8 @@ class FittedModel:
         stored = f"{facts.nnz:,} values as {facts.values}"
         if self.recommender is None:
             made, stored = config.method, "no values"
-        if self.neighbours is not None:
-            made, stored = f"{config.method} at {facts.budget}", f"{facts.nnz:,} weights"
+        if self.item_model is not None:
+            made, stored = f"{config.method} at {facts.budget}", f"{facts.nnz:,} values"
         return (
             f"FittedModel({made}, seed {config.seed})\n"
             f"  {self.splits.num_users:,} users x {self.splits.num_items:,} items; "
@@ -266,3 +265,10 @@ class FittedModel:
         except ConfigError:
             return "tables" if self.recommender.backbone.needs_graph else "edges"
         return "edges"
+
+
+def item_scorer(file: ShippedModel, train: Interactions) -> Scorer:
+    """A file without users judged on those of training, whose histories are the training rows."""
+    if file.neighbours is not None:
+        return NeighbourScorer(file.neighbours, train)
+    return Runtime(file).with_histories(train)

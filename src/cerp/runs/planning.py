@@ -14,9 +14,10 @@ from cerp.errors import ConfigError, DataError
 from cerp.evaluation.metrics import cutoff_of
 from cerp.methods import METHODS
 from cerp.methods.base import Context, Method
+from cerp.methods.item_method import ItemMethod
 from cerp.models import BACKBONES, backbones
 from cerp.runs.filter_pipeline import FilterPipeline, filter_candidate
-from cerp.runs.neighbours_pipeline import NeighboursPipeline, neighbours_candidate
+from cerp.runs.item_pipeline import ItemPipeline, item_candidate
 from cerp.runs.pipeline import Pipeline
 from cerp.runs.products import Plan
 from cerp.sizing.precision_plan import FULL, NONE, Candidate, precision_plan
@@ -51,9 +52,9 @@ def make_plan(splits: Splits, config: Config, options: RunOptions) -> Plan:
     if not method.has_vectors and not method.has_budget:
         candidates = {NONE: (filter_candidate(splits, config),)}
         return Plan(config, splits.fingerprint, candidates, None)
-    if not method.has_vectors:
+    if isinstance(method, ItemMethod):
         candidates = {
-            budget: (neighbours_candidate(splits, config, budget),) for budget in config.budgets
+            budget: (item_candidate(splits, config, method, budget),) for budget in config.budgets
         }
         return Plan(config, splits.fingerprint, candidates, None)
     backbones.check(config.backbone, config.backbone_options)
@@ -107,5 +108,5 @@ def pipeline(
     method = METHODS[plan.config.method]
     kind = Pipeline
     if not method.has_vectors:
-        kind = NeighboursPipeline if method.has_budget else FilterPipeline
+        kind = ItemPipeline if method.has_budget else FilterPipeline
     return kind(plan, splits, options, teach)

@@ -36,6 +36,7 @@ import numpy.typing as npt
 from cerp.artifact.model import FloatArray, LeastSquares, Tastes
 from cerp.data.ids import Int32Array
 from cerp.errors import ScoreError
+from cerp.graph.history_sums import HistorySums
 from cerp.runtime.scoring import blocks
 
 DoubleArray = npt.NDArray[np.float64]
@@ -122,6 +123,17 @@ class AlsFoldIn:
             self.prior + self.alpha * chosen.sum(axis=0),
         )
         return vector
+
+
+class SummedHistory:
+    """``Σ_j w_j v_j``: what the vectors of the file were made for (`cerp.graph.history_sums`)."""
+
+    def __init__(self, sums: HistorySums, items: FloatArray) -> None:
+        self.sums, self.items = sums, items
+
+    def vector(self, liked: Int32Array) -> DoubleArray:
+        """The vector of someone who likes these items, by distinct codes."""
+        return self.sums.vector(self.items, liked)
 
 
 def mean_user(users: Callable[[Int32Array], FloatArray], num_users: int, dim: int) -> DoubleArray:

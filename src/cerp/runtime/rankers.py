@@ -16,7 +16,7 @@ from cerp.data.ids import Int32Array
 from cerp.graph.edges import Edges
 from cerp.graph.filter import GraphFilter
 from cerp.graph.term import FilterTerm
-from cerp.runtime.folding import AlsFoldIn, FoldIn, mean_user
+from cerp.runtime.folding import AlsFoldIn, FoldIn, SummedHistory, mean_user
 from cerp.runtime.limits import Limits
 from cerp.runtime.scoring import DotHead, Excluded, Queries, ScoringHead, TowerHead, best_of
 from cerp.runtime.selection import Lists
@@ -56,7 +56,7 @@ class VectorRanker:
 
     def __init__(self, model: ShippedModel, limits: Limits) -> None:
         self.num_users, self.tastes, self.limits = len(model.users), model.tastes, limits
-        self.vectors, self.folding = vectors_of(model), model.folding
+        self.vectors, self.folding, self.sums = vectors_of(model), model.folding, model.sums
         self.products = DotHead(self.vectors.items)
         self.head: ScoringHead = self.products
         if model.head == "tower":
@@ -80,9 +80,11 @@ class VectorRanker:
         return np.stack([self.fold_in.vector(items) for items in histories])
 
     @cached_property
-    def fold_in(self) -> FoldIn | AlsFoldIn:
+    def fold_in(self) -> FoldIn | AlsFoldIn | SummedHistory:
         """Made when someone new comes first."""
         items = self.vectors.items
+        if self.sums is not None:
+            return SummedHistory(self.sums, items)
         self.limits.refuse_fold_in(self.num_users + len(items), items.shape[1])
         if self.tastes is not None:
             return FoldIn.of_tastes(self.tastes, items)

@@ -125,6 +125,8 @@ class Runtime:
             return "weights between items"
         if self.model.head is None:
             return "graph filter"
+        if self.model.sums is not None:
+            return "dot product with the sum of one's items"
         words = "dot product" if self.model.head == "dot" else "tower (MLP)"
         layers = self.model.layers
         passes = "1 layer" if layers == 1 else f"{layers} layers"

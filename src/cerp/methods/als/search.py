@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from cerp.data.ids import Float32Array, Int32Array
 from cerp.data.splits import Splits
 from cerp.evaluation.cold_start import with_popularity
 from cerp.evaluation.evaluate import evaluate, sample_users
 from cerp.evaluation.metrics import cutoff_of
+from cerp.graph.climbing import climbed
 from cerp.methods.als.solver import AlsSettings, als_vectors
 from cerp.progress import Bar
 
@@ -63,35 +63,12 @@ class AlsSearch:
     judged: dict[AlsSettings, float] = field(default_factory=dict)
 
     def best(self, most: int) -> FoundSettings:
-        """The settings that validation likes best, of a rank up to ``most``.
-
-        Each setting in turn goes up or down its ladder as long as the metric rises; of equal
-        figures the earlier one stays.
-        """
+        """The settings that validation likes best, of a rank up to ``most``."""
         before = len(self.judged)
         ranks = _ranks(most)
-        ladders: dict[str, Sequence[float]] = {**LADDERS, "rank": ranks}
-        found = replace(START, rank=max(rank for rank in ranks if rank <= START.rank))
-        for _ in range(ROUNDS):
-            start = found
-            for name in ("rank", "alpha", "regularization", "iterations"):
-                found = self._climbed(found, name, ladders[name])
-            if found == start:
-                break
+        start = replace(START, rank=max(rank for rank in ranks if rank <= START.rank))
+        found = climbed(start, {"rank": ranks, **LADDERS}, self.judge, rounds=ROUNDS)
         return FoundSettings(found, self.judged[found], len(self.judged) - before)
-
-    def _climbed(self, found: AlsSettings, name: str, ladder: Sequence[Any]) -> AlsSettings:
-        for step in (1, -1):
-            at = ladder.index(getattr(found, name)) + step
-            moved = False
-            while 0 <= at < len(ladder):
-                other = replace(found, **{name: ladder[at]})
-                if self.judge(other) <= self.judge(found):
-                    break
-                found, moved, at = other, True, at + step
-            if moved:
-                break
-        return found
 
     def judge(self, settings: AlsSettings) -> float:
         """The metric on validation, of a fixed sample of users."""

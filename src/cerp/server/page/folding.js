@@ -8,6 +8,8 @@
 // Of ALS, whose scores are fitted to 0 and 1, it is the user's step of ALS with the mean user m beside it:
 //   (1.1 G + (α - 1) Σ v_j v_jᵀ) z = 0.1 G m + α Σ v_j,  G = Σ v_i v_iᵀ + λ I,  j the liked items, i all
 
+import { inversePower } from "./filter.js";
+
 const MOST_EVIDENCE = 32;
 const MEAN_USER = 0.1;
 
@@ -40,6 +42,30 @@ export class AlsFoldIn {
     const sum = weightedSum(chosen, ones, d);
     const left = this.#gram.map((value, at) => (1 + MEAN_USER) * value + (this.#alpha - 1) * squares[at]);
     return solve(left, this.#prior.map((value, c) => value + this.#alpha * sum[c]));
+  }
+}
+
+/** Of a file with sums, Σ w_j v_j over the liked items, ascending: w_j = ⌈2^(level / 8)⌉^-t. */
+export class SummedHistory {
+  #items;
+  #columns;
+  #weights;
+
+  constructor({ exponent, levels }, items, columns) {
+    this.#items = items;
+    this.#columns = columns;
+    const byLevel = Float64Array.from({ length: 256 }, (_, level) => inversePower(Math.ceil(2 ** (level / 8)), exponent));
+    this.#weights = Float64Array.from(levels, (level) => byLevel[level]);
+  }
+
+  /** @param {Int32Array} liked distinct item codes, ascending */
+  vector(liked) {
+    const d = this.#columns;
+    const sum = new Float64Array(d);
+    for (const code of liked) {
+      for (let c = 0; c < d; c++) sum[c] += this.#items[code * d + c] * this.#weights[code];
+    }
+    return sum;
   }
 }
 

@@ -16,7 +16,7 @@ const LARGEST_WIDTH = 2 ** 16 - 1;
  * @returns {Promise<object>} head (null: no vectors), layers, users and items (ids as text), titles, positions
  *   by code, tables or propagated vectors, seen (offsets, items), cold (users, items, degrees: what training
  *   never saw, and how many took each item), filter (exponents, beta, epsilon), folding (alpha, regularization),
- *   weights, neighbours (offsets, targets, values, levels), tastes (mean, variance)
+ *   weights, neighbours (offsets, targets, values, levels), sums (exponent, levels), tastes (mean, variance)
  */
 export async function decodeFile(file) {
   try {
@@ -43,6 +43,7 @@ async function decode(file) {
     titles: optionalObject(metadata.titles, "its titles"),
     filter: optionalObject(metadata.filter, "its filter"),
     neighbours: optionalObject(metadata.neighbours, "its neighbours"),
+    sums: optionalObject(metadata.sums, "its sums"),
     tastes: optionalObject(metadata.tastes, "its tastes"),
     cold: optionalObject(metadata.cold, "its cold start"),
     folding: optionalObject(metadata.folding, "its folding"),
@@ -58,6 +59,7 @@ async function decode(file) {
     weights: weights(tensors),
     seen: about.seen && (await seen(tensors, about.seen, users, items, positions)),
     neighbours: about.neighbours && (await decodeNeighbours(tensors, about.neighbours, items, seen)),
+    sums: about.sums && (await sumsOf(tensors, about.sums, items)),
     tastes: about.tastes && tastesOf(tensors, about.tastes),
     cold: about.cold && (await coldStart(tensors, about.cold, users, items)),
     users: await ids(tensors, "users.ids", object(about.ids.users, "ids of users"), users),
@@ -73,26 +75,30 @@ async function decode(file) {
   check((model.head === null) === !about.vectors, "its vectors do not fit its way to score");
   check(!model.propagated || model.head === "dot", "its vectors do not fit its way to score");
   const alone = !model.filter && !model.seen && !positions && users === 0;
-  check(model.neighbours || model.tastes ? alone : users > 0, "its users do not fit its way to score");
+  const isOfItems = model.neighbours || model.sums || model.tastes;
+  check(isOfItems ? alone : users > 0, "its users do not fit its way to score");
+  check(!model.sums || !(model.tastes || model.folding || model.cold), "its sums do not fit its way to score");
   check(!model.tastes || (model.head === "dot" && !model.layers), "its tastes do not fit its way to score");
   check(!model.filter || model.seen, "it lacks the graph that its filter works on");
   if (model.head === "tower") checkTower(model.weights, widthOf(model));
   else check(model.weights.length === 0, "it has a tower that nothing needs");
   check(!model.cold || !model.seen, "it says twice what training never saw");
   if (model.seen) model.cold = coldStartOf(model.seen, items);
-  if (model.neighbours) model.cold = coldStartOfLevels(model.neighbours.levels);
+  const { levels } = model.neighbours ?? model.sums ?? {};
+  if (levels) model.cold = coldStartOfLevels(levels);
   return model;
 }
 
 /** How vectors become a score, and the layers of propagation before it: the one place that knows the words. */
-function scoring({ backbone, layers }, { filter, neighbours }) {
+function scoring({ backbone, layers }, { filter, neighbours, sums }) {
   const vectors = { mf: ["dot", false], mlp: ["tower", false], lightgcn: ["dot", true] };
-  const ways = { ...vectors, filter: [null, false], neighbours: [null, false] };
+  const ways = { ...vectors, filter: [null, false], neighbours: [null, false], sums: ["dot", false] };
   check(backbone !== "lookup", "it holds vectors for lookups and no recommender");
   check(typeof backbone === "string", "its way to score is not named");
   const [, word, added] = /^(\w+?)(\+filter)?$/.exec(backbone) ?? [];
   check(Object.hasOwn(ways, word) && (!added || Object.hasOwn(vectors, word)), `its way to score ${backbone} is not known`);
   check((word === "neighbours") === Boolean(neighbours), "its neighbours do not fit its way to score");
+  check((word === "sums") === Boolean(sums), "its sums do not fit its way to score");
   const [head, propagates] = ways[word];
   check(Boolean(added || word === "filter") === Boolean(filter), "its filter does not fit its way to score");
   check(count(layers, "layers") <= 64 && layers > 0 === propagates, "its layers do not fit its way to score");
@@ -107,6 +113,12 @@ function filterTerm(vectors, filter) {
   check(isMixed === Boolean(vectors), "its filter does not fit its vectors");
   if (!isMixed) return { q, p, r };
   return { q, p, r, beta: decimal(filter.beta, "beta", 0, 1e6), epsilon: decimal(filter.epsilon, "epsilon", 1e-12, 1) };
+}
+
+/** How much each item counts in the sum over a history: an exponent in multiples of 1/32, levels of popularity. */
+async function sumsOf(tensors, { exponent }, items) {
+  const told = count(exponent, "exponent", { largest: 64 });
+  return { exponent: told, levels: await inflate(tensors, "sums.popularity", items) };
 }
 
 /** Mean and variances of users who are not in the file, from which someone new is folded in. */

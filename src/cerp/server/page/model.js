@@ -2,7 +2,7 @@
 // sums in double precision, a score rounded to float32, equal scores in the order of items.
 
 import { GraphFilter } from "./filter.js";
-import { AlsFoldIn, FoldIn } from "./folding.js";
+import { AlsFoldIn, FoldIn, SummedHistory } from "./folding.js";
 import { decodeFile } from "./format.js";
 import { Limits } from "./limits.js";
 import { Neighbours } from "./neighbours.js";
@@ -121,7 +121,8 @@ export class Model {
   }
 
   #makeFoldIn() {
-    const { folding, tastes, numUsers, numItems } = this.#file;
+    const { folding, sums, tastes, numUsers, numItems } = this.#file;
+    if (sums) return new SummedHistory(sums, this.#itemVectors, this.#columns);
     this.#limits.refuseFoldIn(numUsers + numItems, this.#columns);
     if (tastes) return FoldIn.ofTastes(tastes, this.#itemVectors, this.#columns);
     if (folding) return new AlsFoldIn(this.#userVectors, this.#itemVectors, this.#columns, folding);

@@ -1,0 +1,52 @@
+"""Methods whose model is of items alone: each budget has a search of its own."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+
+from cerp.data.splits import Splits
+from cerp.errors import ConfigError
+from cerp.graph.item_models import ItemModel
+from cerp.methods.base import Context, Method
+from cerp.models.embeddings.base import Embedding
+from cerp.training.search_result import Found
+
+Fullness = Callable[[ItemModel], float]
+"""The share of a limit that a model takes: the writer of a file knows. At most 1 fits."""
+
+
+class ItemMethod(Method):
+    """A method that finds an `ItemModel`: nothing is trained, validation chooses."""
+
+    has_vectors = False
+    is_parallel = False
+
+    @abstractmethod
+    def smallest(self, splits: Splits) -> ItemModel:
+        """What takes the fewest bytes of all that could be found."""
+
+    @abstractmethod
+    def find(self, context: Context, final: Splits, fullness: Fullness, most: int) -> Found:
+        """What fills a limit and what validation likes best.
+
+        Parameters
+        ----------
+        context
+            The data that validation chooses on.
+        final
+            The data that the model is made of in the end: more after a refit.
+        fullness
+            What of the limit a model takes.
+        most
+            No more values than these can fit.
+
+        """
+
+    @abstractmethod
+    def model_of(self, found: Found) -> ItemModel:
+        """The model that a search found."""
+
+    def embedding(self, context: Context, limit: int, found: Found) -> Embedding:
+        """Never asked for: a run looks at `has_vectors` first."""
+        raise ConfigError("a method of items alone has no vectors of users, so no embedding either")
