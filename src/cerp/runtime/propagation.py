@@ -8,6 +8,7 @@ in ascending order: the result is the same bit by bit with and without SciPy.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 
 from cerp.artifact.model import FloatArray, Seen
 from cerp.data.ids import Int64Array
+from cerp.runtime.cores import available_cores
 
 DoubleArray = npt.NDArray[np.float64]
 
@@ -34,7 +36,8 @@ def propagate(table: FloatArray, seen: Seen, layers: int) -> FloatArray:
     np.divide(1, np.sqrt(degree), out=scale[:, 0], where=degree > 0)
     times, width = neighbour_sums(seen, len(table) - num_users)
     result = np.empty_like(table)
-    for start in range(0, table.shape[1], width):
+
+    def fill(start: int) -> None:
         columns = slice(start, start + width)
         layer = table[:, columns].astype(np.float64)
         total = layer.copy()
@@ -44,6 +47,10 @@ def propagate(table: FloatArray, seen: Seen, layers: int) -> FloatArray:
             layer *= scale
             total += layer
         result[:, columns] = total / (layers + 1)
+
+    with ThreadPoolExecutor(available_cores()) as pool:
+        for _ in pool.map(fill, range(0, table.shape[1], width)):
+            pass  # an error in a thread is raised here
     return result
 
 
