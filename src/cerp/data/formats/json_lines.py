@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +32,18 @@ LINES_FOR_NAMES = 1000
 """Names are collected from as many objects: the first may lack one."""
 
 
-PLAIN_TYPES: dict[str, tuple[Collection[str], str]] = {
-    "text": ({"VARCHAR"}, "varchar"),
-    "integer": ({"BIGINT", "UBIGINT"}, "bigint"),
-    "number": ({"BIGINT", "UBIGINT", "DOUBLE"}, "double"),
+PLAIN_TYPES = {
+    "text": (
+        """starts_with({0}, '"')""",
+        # Between the quotes is the text itself, unless something in it is escaped.
+        "case when contains({0}, chr(92)) then {0}::json->>'$' "
+        "else substring({0}, 2, length({0}) - 2) end",
+    ),
+    "integer": ("try_cast({0} as bigint) is not null and not contains({0}, '.')", "{0}::bigint"),
+    "number": ("try_cast({0} as double) is not null", "{0}::double"),
 }
-"""JSON's types as DuckDB calls them, and what a column of nothing else is read as."""
+"""How the JSON of a value of each type is told, and what it is read as. DuckDB writes the JSON:
+a double always has a point, and a text between quotes is no number."""
 KINDS = {
     "user": ("text", "integer"),
     "item": ("text", "integer"),
@@ -81,22 +87,16 @@ def _scan(
         return None  # names that SQL does not tell apart
     given = ", ".join(f"{_literal(name)}: 'JSON'" for name in columns.values())
     table = f"{_table(plain)[:-1]}, columns={{{given}}})"
-    chosen = ", ".join(f'{quoted(name)} as "{role}"' for role, name in columns.items())
+    chosen = ", ".join(f'{quoted(name)}::varchar as "{role}"' for role, name in columns.items())
     try:
         database.rows(f"create temp table lines as select {chosen} from {table}")
-        types = {
-            role: {
-                kind for (kind,) in database.rows(f'select distinct json_type("{role}") from lines')
-            }
-            for role in columns
-        }
-        kinds = {role: _kind(KINDS[role], found) for role, found in types.items()}
+        kinds = {role: _kind(database, role) for role in columns}
         if None in kinds.values():
             return None
         if wanted.time_format is not None and kinds.get("time") != "text":
             return None
         typed = ", ".join(
-            f'("{role}"->>\'$\')::{PLAIN_TYPES[kind][1]} as "{role}"'
+            f'{PLAIN_TYPES[kind][1].format(quoted(role))} as "{role}"'
             for role, kind in kinds.items()
             if kind is not None
         )
@@ -119,9 +119,15 @@ def _scan(
     )
 
 
-def _kind(allowed: Sequence[str], found: Collection[str | None]) -> str | None:
-    """The first kind that all types of a column are of; a missing value is of none."""
-    return next((kind for kind in allowed if set(found) <= set(PLAIN_TYPES[kind][0])), None)
+def _kind(database: Database, role: str) -> str | None:
+    """The first type that all values of a column are of; a missing one is of none."""
+    column = quoted(role)
+    for kind in KINDS[role]:
+        told = PLAIN_TYPES[kind][0].format(column)
+        ((fits,),) = database.rows(f"select bool_and(coalesce({told}, false)) from lines")
+        if fits:
+            return kind
+    return None
 
 
 def _keep(database: Database, plain: Path, where: str, origin: Origin) -> None:
