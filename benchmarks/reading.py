@@ -5,7 +5,8 @@ readers take turns, and the fastest of several runs counts. All of them turn the
 columns of string ids into integer codes. "pairs" reads those two columns, "times"
 the timestamps too. JSON lines are read by Python's parser besides, which
 is what a script would do: `cerp.read` is to be many times as fast. Beyond the bare readers,
-`cerp.read` finds the layout, checks every id, orders the ids, sorts the pairs and merges those that repeat.
+`cerp.read` finds the layout, checks every id, orders the ids, sorts the pairs and merges those
+that repeat.
 
     python benchmarks/reading.py --output results/reading.json
 """

@@ -76,8 +76,8 @@ def split(
 ) -> None:
     """Cut data into train, valid and test, and save them as a folder.
 
-    The folder holds three files in the LightGCN text format, the original ids,
-    and meta.json with counts and fingerprints that are checked on every use.
+    The folder holds three arrays of pairs (NumPy's .npy), the original ids, and
+    meta.json with counts and fingerprints that are checked on every use.
 
     \b
     Examples:
