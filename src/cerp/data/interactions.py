@@ -199,7 +199,7 @@ class Interactions:
         """
         digest = hashlib.sha256()
         for stretch in self.stretches():
-            digest.update(stretch)
+            digest.update(stretch.data)
         return digest.hexdigest()
 
     def stretches(self) -> Iterator[npt.NDArray[np.int32]]:

@@ -43,7 +43,7 @@ def write_part(path: Path, part: Interactions) -> None:
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
         for stretch in part.stretches():
-            file.write(stretch)
+            file.write(stretch.data)
 
 
 def read_part(path: Path, users: Ids, items: Ids, digest: str | None) -> Interactions:
@@ -77,7 +77,7 @@ def _mapped(path: Path) -> npt.NDArray[np.int32]:
 def _sha256(pairs: npt.NDArray[np.int32]) -> str:
     digest = hashlib.sha256()
     for start in range(0, len(pairs), STRETCH):
-        digest.update(np.ascontiguousarray(pairs[start : start + STRETCH]))
+        digest.update(np.ascontiguousarray(pairs[start : start + STRETCH]).data)
     return digest.hexdigest()
 
 
