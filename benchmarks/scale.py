@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +45,9 @@ def main() -> None:
     figures: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
     for share in options.shares:
         with tempfile.TemporaryDirectory() as scratch:
-            folder = options.folder or Path(scratch)
-            figures[f"{share:g}%"] = measured(folder / f"{share:g}", share / 100)
-        write_figures(path, figures)
+            for found in measured((options.folder or Path(scratch)) / f"{share:g}", share / 100):
+                figures[f"{share:g}%"] = found  # what was measured stays, whatever comes after
+                write_figures(path, figures)
     print(json.dumps(figures, indent=1))
     peaks = {
         f"{name}, {stage}": found["peak_bytes"]
@@ -57,35 +58,36 @@ def main() -> None:
         raise SystemExit(f"more than {ALLOWED_BYTES:,} bytes: {', '.join(beyond)}")
 
 
-def measured(folder: Path, share: float) -> dict[str, Any]:
-    """The figures of all stages at a share of the full size."""
+def measured(folder: Path, share: float) -> Iterator[dict[str, Any]]:
+    """The figures at a share of the full size, again after every stage."""
     folder.mkdir(parents=True, exist_ok=True)
     counts = {name: round(share * full) for name, full in zip(NAMES, FULL, strict=True)}
     begun = time.perf_counter()
     if not (folder / "log").exists():
         make_parquet(folder / "log", **counts)
-    made = round(time.perf_counter() - begun, 1)
+    figures: dict[str, Any] = {
+        **counts,
+        "machine": machine("duckdb", "numpy", "torch"),
+        "data_seconds": round(time.perf_counter() - begun, 1),
+        "data_bytes": size_of(folder / "log"),
+        "stages": {},
+    }
     judged = ("--judge-users", JUDGED)
     training = ("--backbone", "mf", "--budget", "99.9%", "--dim", DIMENSION, "--ordering", "degree")
     limits = ("--epochs", "1", "--prune-epochs", "1", "--batch-size", BATCH, "--device", "cpu")
-    stages = {
-        "data info": command("data", "info", folder / "log", *judged),
-        "data split": command("data", "split", folder / "log", "-o", folder / "split"),
-        "train": command(
-            "train", folder / "split", *training, *limits, *judged, "-o", folder / "run"
-        ),
-        "export": command("export", folder / "run", "-o", folder / "model.cerp"),
-        "serve": served(folder / "model.cerp"),
+    verbs: dict[str, tuple[str | Path, ...]] = {
+        "data info": ("data", "info", folder / "log", *judged),
+        "data split": ("data", "split", folder / "log", "-o", folder / "split"),
+        "train": ("train", folder / "split", *training, *limits, *judged, "-o", folder / "run"),
+        "export": ("export", folder / "run", "-o", folder / "model.cerp"),
     }
-    return {
-        **counts,
-        "machine": machine("duckdb", "numpy", "torch"),
-        "data_seconds": made,
-        "data_bytes": size_of(folder / "log"),
-        "split_bytes": size_of(folder / "split"),
-        "file_bytes": (folder / "model.cerp").stat().st_size,
-        "stages": stages,
-    }
+    for name, arguments in verbs.items():
+        figures["stages"][name] = command(*arguments)
+        yield figures
+    figures["stages"]["serve"] = served(folder / "model.cerp")
+    figures["split_bytes"] = size_of(folder / "split")
+    figures["file_bytes"] = (folder / "model.cerp").stat().st_size
+    yield figures
 
 
 NAMES, FULL = ("users", "items", "rows"), (USERS, ITEMS, ROWS)
