@@ -30,7 +30,8 @@ from cerp.artifact import ComposedEmbedding, Index, Seen, ShippedModel, Table
 from cerp.cli.nightly import Nightly, write_nightly
 from cerp.data.datasets import load
 from cerp.runtime import Runtime
-from cerp.runtime.batch import Request, available_cores, lists_in_blocks
+from cerp.runtime.batch import Request, lists_in_blocks
+from cerp.runtime.cores import available_cores
 from cerp.runtime.vectors import vectors_of
 
 DIMENSION, K, REPEATS = 128, 50, 3

@@ -1,10 +1,14 @@
-"""Training by two processes of which one is killed: started again, it ends with the same model."""
+"""Training by two processes of which one is killed: started again, it ends with the same model.
+
+Started again by hand on one node, or by the agents of two 'nodes', which share a port and a folder.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -28,9 +32,12 @@ def attack(campaign: Campaign) -> None:
         expected = _models(whole)
         for number in campaign.rounds():
             folder = Path(place) / f"killed-{number}"
-            if not _killed(folder, rng, seconds):
+            if number % 2:
+                _killed_and_restarted(folder, rng, seconds)
+            elif _killed(folder, rng, seconds):
+                _start(folder).wait()
+            else:
                 continue
-            _start(folder).wait()
             campaign.check(_models(folder) == expected, f"case {number} ended with another model")
 
 
@@ -38,6 +45,23 @@ def _start(folder: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     quiet = subprocess.DEVNULL
     return subprocess.Popen([*command, str(SCRIPT), str(folder)], stdout=quiet, stderr=quiet)
+
+
+def _killed_and_restarted(folder: Path, rng: Random, seconds: float) -> None:
+    """Kill a worker of one of two nodes, whose agents are left to start both workers again."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1"]
+    command += ["--max-restarts=3", "--rdzv-backend=c10d", "--rdzv-id=campaign"]
+    command += [f"--rdzv-endpoint=127.0.0.1:{port}", str(SCRIPT), str(folder)]
+    quiet = subprocess.DEVNULL
+    agents = [subprocess.Popen(command, stdout=quiet, stderr=quiet) for _ in range(2)]
+    time.sleep(rng.uniform(0.3, 1.0) * seconds)
+    if workers := _children(rng.choice(agents).pid):
+        os.kill(int(workers[0]), signal.SIGKILL)
+    for agent in agents:
+        agent.wait()
 
 
 def _killed(folder: Path, rng: Random, seconds: float) -> bool:

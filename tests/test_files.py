@@ -160,7 +160,7 @@ def test_a_split_is_on_disk_before_it_has_its_name_and_the_name_after(monkeypatc
     splits.save("adir/split")
     *files, folder, renamed, above = seen
     names = {Path(file).name for file in files}
-    assert names == {"train.txt", "valid.txt", "test.txt", "meta.json"}
+    assert names == {"train.npy", "valid.npy", "test.npy", "meta.json"}
     assert folder.endswith(".writing")
     assert (renamed, above) == ("renamed", str(Path("adir").absolute()))
 

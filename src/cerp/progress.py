@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Protocol
 
 LINE_EVERY_SECONDS = 10.0
@@ -41,7 +42,7 @@ class _Lines:
     def __init__(self, label: str, total: float | None) -> None:
         self.label, self.total = label, total
         self.done = 0.0
-        self.last = time.monotonic()
+        self.begun = self.last = time.monotonic()
 
     def advance(self, amount: float = 1, note: str = "") -> None:
         self.done += amount
@@ -51,7 +52,15 @@ class _Lines:
         if finished or now - self.last >= LINE_EVERY_SECONDS:
             self.last = now
             share = f"{self.done / self.total:4.0%}" if self.total else f"{self.done:,.0f}"
-            print(f"{self.label}: {share} {note}".rstrip(), file=sys.stderr, flush=True)  # noqa: T201
+            left = "" if finished else self._left(now)
+            print(f"{self.label}: {share}{left} {note}".rstrip(), file=sys.stderr, flush=True)  # noqa: T201
+
+    def _left(self, now: float) -> str:
+        """About how long it will take, if it goes on as it went."""
+        if not self.total or not self.done:
+            return ""
+        seconds = (now - self.begun) * (self.total - self.done) / self.done
+        return f", {timedelta(seconds=round(seconds))} left"
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
 from cerp.data.splits import PARTS, Splits, split
 from cerp.errors import ConfigError, DataError
+from text_splits import save_as_text
 
 
 def pairs(part: Interactions) -> set[tuple[object, object]]:
@@ -182,6 +184,57 @@ def test_whatever_was_saved_loads_equal(tmp_path_factory, rows, protocol, are_st
     folder = tmp_path_factory.mktemp("saved") / "split"
     splits.save(folder)
     assert Splits.load(folder).meta() == splits.meta()
+    save_as_text(splits, folder.with_name("text"))
+    assert Splits.load(folder.with_name("text")).meta() == splits.meta()
+
+
+def test_a_saved_part_is_its_pairs_and_their_digest_its_fingerprint(tmp_path: Path):
+    splits = uniform(users=3, items_each=10).split()
+    splits.save(tmp_path / "split")
+    pairs = np.load(tmp_path / "split" / "train.npy")
+    assert pairs.tolist() == [
+        [user, item]
+        for user, item in zip(splits.train.user.tolist(), splits.train.item.tolist(), strict=True)
+    ]
+    assert hashlib.sha256(pairs.tobytes()).hexdigest() == splits.train.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("name", "pairs", "message"),
+    [
+        ("train", np.zeros((0, 2), "<i4"), "the fingerprint is"),
+        ("test", np.zeros((3, 2), "<i8"), "an array of int64 in the shape"),
+        ("valid", np.zeros(6, "<i4"), "an array of int32 in the shape"),
+        ("valid", None, "no array of pairs"),
+    ],
+)
+def test_an_array_that_is_not_what_was_saved_is_noticed(tmp_path: Path, name, pairs, message):
+    uniform(users=3, items_each=10).split().save(tmp_path / "split")
+    path = tmp_path / "split" / f"{name}.npy"
+    path.unlink()
+    if pairs is not None:
+        np.save(path, pairs)
+    with pytest.raises(DataError, match=message):
+        Splits.load(tmp_path / "split")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([[0, 1], [0, 0]], "not sorted by user and item"),
+        ([[0, 1], [0, 1]], "not distinct"),
+        ([[0, 999]], "does not fit the other files"),
+        ([[-1, 0]], "does not fit the other files"),
+    ],
+)
+def test_pairs_that_no_split_has_are_refused_without_fingerprints(tmp_path: Path, pairs, message):
+    folder = tmp_path / "split"
+    uniform(users=3, items_each=10).split().save(folder)
+    meta = json.loads((folder / "meta.json").read_text())
+    (folder / "meta.json").write_text(json.dumps({"users": meta["users"], "items": meta["items"]}))
+    np.save(folder / "train.npy", np.array(pairs, "<i4"))
+    with pytest.raises(DataError, match=message):
+        Splits.load(folder)
 
 
 def test_users_with_one_interaction_each_leave_valid_and_test_empty(tmp_path: Path, capsys):
@@ -196,7 +249,7 @@ def test_users_with_one_interaction_each_leave_valid_and_test_empty(tmp_path: Pa
 
 @pytest.mark.parametrize("name", ["train", "valid", "test"])
 def test_a_file_that_lost_its_content_is_still_noticed(tmp_path: Path, name: str):
-    uniform(users=3, items_each=10).split().save(tmp_path / "split")
+    save_as_text(uniform(users=3, items_each=10).split(), tmp_path / "split")
     (tmp_path / "split" / f"{name}.txt").write_text("")
     with pytest.raises(DataError, match=rf"{name}\.txt: the file is empty"):
         Splits.load(tmp_path / "split")
@@ -227,7 +280,7 @@ def test_saving_leaves_nothing_behind_and_never_overwrites(tmp_path: Path):
 
 def test_a_changed_file_is_noticed(tmp_path: Path):
     splits = uniform(users=3, items_each=10).split()
-    splits.save(tmp_path / "split")
+    save_as_text(splits, tmp_path / "split")
     taken = splits.train.item[splits.train.user == 0].tolist()
     test = tmp_path / "split" / "test.txt"
     user, first, *others = test.read_text().split("\n")[0].split()
@@ -244,7 +297,7 @@ def test_a_changed_file_is_noticed(tmp_path: Path):
     [("500 1", "user '500' is not among the users 0 to"), ("0 x", "item 'x' is not among")],
 )
 def test_a_line_that_was_edited_is_named(tmp_path: Path, added: str, message: str):
-    uniform(users=3, items_each=10).split().save(tmp_path / "split")
+    save_as_text(uniform(users=3, items_each=10).split(), tmp_path / "split")
     path = tmp_path / "split" / "train.txt"
     lines = path.read_text().splitlines()
     path.write_text("\n".join([*lines, "", added]))

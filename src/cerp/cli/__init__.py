@@ -35,6 +35,10 @@ from cerp.files import FULL_OR_BROKEN
 from cerp.terminal import printable
 
 INTERRUPTED = 130
+OUT_OF_MEMORY = (
+    "there is not enough memory for this; close other programs, or ask for less: a smaller --dim "
+    "or --batch-size, fewer users to judge (--judge-users), or data with fewer rare ids (--k-core)"
+)
 
 app = typer.Typer(
     name="cerp",
@@ -113,10 +117,21 @@ def main() -> None:
         _let_go_of_output()
     except Exception as error:
         message = f"{type(error).__name__}: {error} (a bug in cerp; CERP_DEBUG=1 shows where)"
+        if is_out_of_memory(error):
+            message = OUT_OF_MEMORY
         if isinstance(error, OSError) and error.errno in FULL_OR_BROKEN and not error.filename:
             _let_go_of_output()
             message = f"cannot write standard output: {error.strerror}"
         _fail(error, message, 1)
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether memory ran out: in Python, in NumPy, or in PyTorch, which is not loaded for this."""
+    return (
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryError"
+        or "can't allocate memory" in str(error)
+    )
 
 
 def _let_go_of_output() -> None:

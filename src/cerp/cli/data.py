@@ -11,6 +11,7 @@ import typer
 
 from cerp.cli.options import AsJson, JudgeUsers, reads_data
 from cerp.cli.output import print_json, print_note, print_table
+from cerp.cli.rows import merged_rows, note_merged
 from cerp.data import datasets
 from cerp.data.source_facts import is_index, times_in_words
 from cerp.data.splits import PARTS, Splits
@@ -76,8 +77,8 @@ def split(
 ) -> None:
     """Cut data into train, valid and test, and save them as a folder.
 
-    The folder holds three files in the LightGCN text format, the original ids,
-    and meta.json with counts and fingerprints that are checked on every use.
+    The folder holds three arrays of pairs (NumPy's .npy), the original ids, and
+    meta.json with counts and fingerprints that are checked on every use.
 
     \b
     Examples:
@@ -86,6 +87,7 @@ def split(
       cerp data split ml-100k --min-rating 4 --seed 3 -o ml-100k-split
     """
     splits.save(output, overwrite=overwrite)
+    note_merged(splits)
     if as_json:
         print_json({**splits.meta(), "folder": str(output)})
     else:
@@ -144,16 +146,8 @@ def _read(splits: Splits) -> dict[str, Any]:
         "items_without_training": int((whole.item_counts == 0).sum()),
     }
     if source is not None:
-        found["read"] = {**asdict(source), "merged": _merged(splits)}
+        found["read"] = {**asdict(source), "merged": merged_rows(splits)}
     return found
-
-
-def _merged(splits: Splits) -> int:
-    """Rows that repeated an earlier pair."""
-    source = splits.train.source
-    assert source is not None
-    kept = sum(len(splits.part(name)) for name in PARTS)
-    return source.rows - source.left_out - kept
 
 
 def _print_read(splits: Splits) -> None:

@@ -24,6 +24,7 @@ from cerp.cli.options import (
 )
 from cerp.cli.output import print_json, print_note, print_table
 from cerp.cli.portfolio import MEMBER_NAMES, is_portfolio, print_tried
+from cerp.cli.rows import note_merged
 from cerp.config import Config, RunOptions, doubts
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
@@ -269,6 +270,7 @@ def train(
         config = replace(config, budgets=_default_budgets(config, splits) or config.budgets)
     for doubt in doubts(config):
         print_note("warning", doubt)
+    note_merged(splits)
     choice = None
     with process_group(chosen_device(device)) as own_device, freed_memory_kept(own_device):
         options = RunOptions(

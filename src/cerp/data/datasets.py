@@ -21,6 +21,7 @@ from cerp.data.download import download
 from cerp.data.formats.base import format_of_suffix
 from cerp.data.formats.titles import titles_of
 from cerp.data.readers import read
+from cerp.data.split_folder import form_of
 from cerp.data.splits import PARTS, Splits
 from cerp.data.synthetic import synthetic, synthetic_titles
 from cerp.errors import ConfigError, DataError, DownloadError
@@ -278,7 +279,7 @@ def is_split_or_name(source: str) -> bool:
 
 
 def _is_split(path: Path) -> bool:
-    return all((path / file).is_file() for file in SPLIT_FILES)
+    return form_of(path) is not None
 
 
 def _part_tables(path: Path) -> dict[str, Path]:

@@ -8,7 +8,7 @@ side, so that whatever leaves the library speaks the caller's language.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -111,6 +111,17 @@ class Interactions:
         )
 
     @classmethod
+    def from_sorted(
+        cls, user: Int32Array, item: Int32Array, *, users: Ids, items: Ids
+    ) -> Interactions:
+        """The same of distinct codes that are in order already, and within range: not copied."""
+        data = cls(_frozen(user), _frozen(item), users, items)
+        keys = data.keys()
+        if not (keys[1:] > keys[:-1]).all():
+            raise DataError("pairs are not distinct, or not sorted by user and item")
+        return data
+
+    @classmethod
     def from_ids(
         cls,
         user: npt.ArrayLike | Sequence[Id],
@@ -186,8 +197,23 @@ class Interactions:
         this data. Independent of the order of the rows in the source where ids are
         integers; where they are strings, the codes are not, nor is this.
         """
-        pairs = np.stack([self.user, self.item], axis=1).astype("<i4")
-        return hashlib.sha256(pairs.tobytes()).hexdigest()
+        digest = hashlib.sha256()
+        for stretch in self.stretches():
+            digest.update(stretch.data)
+        return digest.hexdigest()
+
+    def stretches(self) -> Iterator[npt.NDArray[np.int32]]:
+        """The sorted pairs as little-endian int32, (rows, 2), so many at a time as fit a cache."""
+        for start in range(0, len(self), STRETCH):
+            stretch = slice(start, start + STRETCH)
+            yield np.stack([self.user[stretch], self.item[stretch]], axis=1).astype("<i4")
+
+    def keys(self) -> Int64Array:
+        """``user · |I| + item`` of each interaction: ascending, and different."""
+        keys = self.user.astype(np.int64)
+        keys *= max(self.num_items, 1)
+        keys += self.item
+        return keys
 
     def subset(self, keep: npt.NDArray[np.bool_]) -> Interactions:
         """Some of the interactions, over the same ids."""

@@ -20,6 +20,7 @@ from cerp.data.formats.titles import read_titles, titles_of
 from cerp.data.formats.typed_tables import read_typed
 from cerp.data.interactions import Interactions
 from cerp.data.source_facts import odd_ids
+from cerp.data.split_folder import form_of
 from cerp.errors import ConfigError, DataError
 
 __all__ = ["read", "read_titles"]
@@ -244,9 +245,9 @@ def _read_as(name: str, file: SourceFile, wanted: Wanted, options: _FileOptions)
 def _read_folder(folder: Path, wanted: Wanted, options: _FileOptions) -> Interactions:
     if (folder / MOVIELENS_DATA).is_file():
         return _read_path(folder / MOVIELENS_DATA, wanted, options)
-    if (folder / "train.txt").is_file() and (folder / "test.txt").is_file():
+    if (form := form_of(folder)) is not None:
         raise DataError(
-            f"{folder}: holds train.txt and test.txt, a split that is made already; "
+            f"{folder}: holds train{form} and test{form}, a split that is made already; "
             "load it with Splits.load"
         )
     parts = parts_in(folder)

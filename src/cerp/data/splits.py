@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,20 +18,27 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from cerp.data.formats import lightgcn_text
 from cerp.data.ids import Id, Ids
 from cerp.data.interactions import Interactions
 from cerp.data.protocols import VALID_SHARE, cut, drawn_per_user
+from cerp.data.split_folder import (
+    MAKE_AGAIN,
+    META,
+    TITLES,
+    form_of,
+    read_json,
+    read_part,
+    read_text_parts,
+    stored_ids,
+    stored_titles,
+    write_json,
+    write_part,
+)
 from cerp.errors import ConfigError, DataError
 from cerp.files import errors_named, scratch_beside, to_disk
 
 Part = Literal["train", "valid", "test"]
 PARTS: tuple[Part, ...] = get_args(Part)
-
-TITLES = "titles.json"
-MAKE_AGAIN = (
-    "Put the files back as they were, or make the folder again with Splits.save or datasets.fetch"
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,10 +181,10 @@ class Splits:
         }
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write a folder: three files in the LightGCN format, ``meta.json``, ids and titles.
+        """Write a folder: three arrays of pairs, ``meta.json``, ids and titles.
 
-        The folder appears whole or not at all. Times are not kept: a split has
-        used them already.
+        ``numpy.load("train.npy")`` has the codes of a user and an item in each row. The folder
+        appears whole or not at all. Times are not kept: a split has used them already.
 
         Parameters
         ----------
@@ -192,7 +200,7 @@ class Splits:
 
         """
         target = Path(folder)
-        is_split = (target / "meta.json").is_file() and (target / "train.txt").is_file()
+        is_split = (target / META).is_file() and form_of(target) is not None
         if target.exists() and not (overwrite and is_split):
             advice = ", or give overwrite=True to replace it" if is_split else ""
             raise ConfigError(f"{target} exists already; choose another folder{advice}")
@@ -210,21 +218,18 @@ class Splits:
 
     def _write(self, folder: Path) -> None:
         for name in PARTS:
-            part = self.part(name)
-            lightgcn_text.write(folder / f"{name}.txt", part.user, part.item)
+            write_part(folder / f"{name}.npy", self.part(name))
         for side, ids in (("users", self.users), ("items", self.items)):
             if not ids.is_range:
-                _write_json(folder / f"{side}.json", ids.values.tolist())
+                write_json(folder / f"{side}.json", ids.values.tolist())
         if self.titles:
             by_code = [self.titles.get(item) for item in self.items.values.tolist()]
-            _write_json(folder / TITLES, by_code)
-        (folder / "meta.json").write_text(
-            json.dumps(self.meta(), indent=1) + "\n", encoding="utf-8"
-        )
+            write_json(folder / TITLES, by_code)
+        (folder / META).write_text(json.dumps(self.meta(), indent=1) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], *, seed: int = 0) -> Splits:
-        """Read a folder of ``train.txt``, ``valid.txt`` and ``test.txt``.
+        """Read a folder that `save` wrote, or one of ``train.txt``, ``valid.txt`` and ``test.txt``.
 
         Without ``valid.txt``, validation is carved out of training by the seed.
         What ``meta.json`` says, if it is there, must agree with what is read.
@@ -250,66 +255,90 @@ class Splits:
         root = Path(folder)
         if not root.is_dir():
             raise DataError(
-                f"{root}: no such folder; name one with train.txt and test.txt, such as "
+                f"{root}: no such folder; name one with train.txt and test.txt, or one that "
                 "Splits.save writes (cerp.read takes files)"
             )
-        names = [name for name in PARTS if (root / f"{name}.txt").is_file()]
-        if "train" not in names or "test" not in names:
+        form = form_of(root)
+        if form is None:
             there = ", ".join(sorted(path.name for path in root.iterdir())[:8]) or "nothing"
             raise DataError(
-                f"{root}: a split folder holds train.txt, test.txt and (optionally) valid.txt; "
-                f"found {there}"
+                f"{root}: a split folder holds train.txt, test.txt and (optionally) valid.txt, or "
+                f"the same as .npy; found {there}"
             )
-        meta = _read_json(root / "meta.json") if (root / "meta.json").is_file() else {}
-        paths = [root / f"{name}.txt" for name in names]
-        empty = [path for path in paths if meta.get(path.stem) == 0]
-        parsed = dict(zip(names, lightgcn_text.parse(paths, may_be_empty=empty), strict=True))
-        users = _stored_ids(root / "users.json", meta.get("users"))
-        items = _stored_ids(root / "items.json", meta.get("items"))
-        parts = {}
-        for name, (user, item, lines) in parsed.items():
-            parts[name] = _coded(user, item, lines, users, items, root / f"{name}.txt")
-        if items is not None:
-            parts["train"] = replace(parts["train"], titles=_stored_titles(root / TITLES, items))
+        meta = read_json(root / META) if (root / META).is_file() else {}
+        return cls._of_arrays(root, meta) if form == ".npy" else cls._of_text(root, meta, seed)
+
+    @classmethod
+    def _of_arrays(cls, root: Path, meta: dict[str, Any]) -> Splits:
+        users, items = (stored_ids(root, side, meta.get(side)) for side in ("users", "items"))
+        if users is None or items is None:
+            raise DataError(
+                f"{root}: {META} is missing, which says how many users and items there are. "
+                f"{MAKE_AGAIN}"
+            )
+        digests = meta.get("sha256", {})
+        train, valid, test = (
+            read_part(root / f"{name}.npy", users, items, digests.get(name)) for name in PARTS
+        )
+        titles = stored_titles(root, items)
+        train, valid, test = (replace(part, titles=titles) for part in (train, valid, test))
+        splits = cls(train, valid, test, protocol=meta.get("protocol", {"name": "ready-made"}))
+        splits._check_counts(meta, root, PARTS)
+        return splits
+
+    @classmethod
+    def _of_text(cls, root: Path, meta: dict[str, Any], seed: int) -> Splits:
+        names = [name for name in PARTS if (root / f"{name}.txt").is_file()]
+        parts = read_text_parts(root, meta, names)
+        if meta.get("items") is not None or (root / "items.json").is_file():
+            titles = stored_titles(root, parts["train"].items)
+            parts["train"] = replace(parts["train"], titles=titles)
         splits = cls.of_parts(parts["train"], parts.get("valid"), parts["test"], seed=seed)
         splits._check_against(meta, root)
         if "protocol" in meta:
             splits = cls(splits.train, splits.valid, splits.test, protocol=meta["protocol"])
         return splits
 
-    def _check_against(self, meta: dict[str, Any], root: Path) -> None:
-        mine = self.meta()
-        carved = "carved" in self.protocol["name"]
-        for key in ("users", "items", *(() if carved else PARTS)):
-            if key in meta and meta[key] != mine[key]:
+    def _check_counts(self, meta: dict[str, Any], root: Path, parts: Iterable[Part]) -> None:
+        counts = {"users": self.num_users, "items": self.num_items}
+        counts |= {name: len(self.part(name)) for name in parts}
+        for key, count in counts.items():
+            if key in meta and meta[key] != count:
                 raise DataError(
-                    f"{root}: meta.json says {meta[key]:,} {key}, the files hold {mine[key]:,}; "
+                    f"{root}: {META} says {meta[key]:,} {key}, the files hold {count:,}; "
                     f"were they edited? {MAKE_AGAIN}"
                 )
+
+    def _check_against(self, meta: dict[str, Any], root: Path) -> None:
+        carved = "carved" in self.protocol["name"]
+        self._check_counts(meta, root, () if carved else PARTS)
         for key, digest in meta.get("sha256", {}).items():
             if carved and key in ("train", "valid"):
                 continue
-            if key in mine["sha256"] and digest != mine["sha256"][key]:
+            mine = self.fingerprints.get(key)
+            if mine is not None and digest != mine:
                 raise DataError(
-                    f"{root}: the fingerprint of {key} is {mine['sha256'][key]}, meta.json says "
-                    f"{digest}; the files were changed after they were written. {MAKE_AGAIN}"
+                    f"{root}: the fingerprint of {key} is {mine}, {META} says {digest}; the files "
+                    f"were changed after they were written. {MAKE_AGAIN}"
                 )
 
     def _refuse_overlap(self) -> None:
-        width = self.num_items
-        keys = [
-            part.user.astype(np.int64) * width + part.item
-            for part in (self.train, self.valid, self.test)
-        ]
-        for first, second in ((0, 1), (0, 2), (1, 2)):
-            shared = np.intersect1d(keys[first], keys[second], assume_unique=True)
-            if shared.size:
-                user, item = divmod(int(shared[0]), width)
-                raise DataError(
-                    f"{shared.size:,} interactions are in both {PARTS[first]} and "
-                    f"{PARTS[second]}, such as user {self.users.decode([user])[0]!r} with item "
-                    f"{self.items.decode([item])[0]!r}; a split must not overlap"
-                )
+        # Parts are sorted: a part's pairs are looked up in a larger one, and nothing is sorted.
+        by_size = sorted(PARTS, key=lambda name: len(self.part(name)))
+        for place, large in reversed(list(enumerate(by_size))):
+            keys = self.part(large).keys()
+            for small in by_size[:place]:
+                asked = self.part(small).keys()
+                found = np.searchsorted(keys, asked)
+                shared = asked[keys.take(found, mode="clip") == asked] if len(keys) else keys
+                if shared.size:
+                    first, second = sorted((small, large), key=PARTS.index)
+                    user, item = divmod(int(shared[0]), self.num_items)
+                    raise DataError(
+                        f"{shared.size:,} interactions are in both {first} and {second}, such as "
+                        f"user {self.users.decode([user])[0]!r} with item "
+                        f"{self.items.decode([item])[0]!r}; a split must not overlap"
+                    )
 
     def __repr__(self) -> str:
         total = sum(len(self.part(name)) for name in PARTS)
@@ -354,69 +383,3 @@ def _union(sides: list[Ids], what: str) -> tuple[Ids, list[npt.NDArray[np.int32]
         raise DataError(f"{what} ids are integers in one part and strings in another")
     ids, codes = Ids.in_native_order(np.concatenate([side.values for side in sides]))
     return ids, np.split(codes, np.cumsum([len(side) for side in sides])[:-1])
-
-
-def _coded(
-    user: npt.NDArray[Any],
-    item: npt.NDArray[Any],
-    lines: npt.NDArray[Any],
-    users: Ids | None,
-    items: Ids | None,
-    path: Path,
-) -> Interactions:
-    """A parsed file as interactions; with stored ids the file holds their codes."""
-    if users is not None and items is not None:
-        try:
-            return Interactions.from_codes(user, item, users=users, items=items)
-        except DataError:
-            raise _misfit_error(path, users, items) from None
-    users, codes = Ids.in_native_order(np.concatenate([lines, user]))
-    items, item_codes = Ids.in_native_order(item)
-    return Interactions.from_codes(codes[len(lines) :], item_codes, users=users, items=items)
-
-
-def _misfit_error(path: Path, users: Ids, items: Ids) -> DataError:
-    """The error for a saved part that holds a code which none of the stored ids has."""
-    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
-        for place, token in enumerate(line.split()):
-            side, ids = ("item", items) if place else ("user", users)
-            if not (token.isdecimal() and token == str(int(token)) and int(token) < len(ids)):
-                return DataError(
-                    f"{path}, line {number}: {side} {token!r} is not among the {side}s 0 to "
-                    f"{len(ids) - 1} of this split; was the file edited? {MAKE_AGAIN}"
-                )
-    return DataError(f"{path} does not fit the other files of this split. {MAKE_AGAIN}")
-
-
-def _stored_ids(path: Path, count: int | None) -> Ids | None:
-    """The ids that a saved split keeps; None when the files hold original ids."""
-    if path.is_file():
-        values: list[Id] = _read_json(path)
-        return Ids(values)
-    return Ids.range(count) if count is not None else None
-
-
-def _stored_titles(path: Path, items: Ids) -> dict[Id, str]:
-    """What a saved split calls its items: by code, null for an item without a title."""
-    if not path.is_file():
-        return {}
-    titles = _read_json(path)
-    is_list = isinstance(titles, list) and all(isinstance(one, str | None) for one in titles)
-    if not is_list or len(titles) != len(items):
-        raise DataError(
-            f"{path} must hold a title or null for each of the {len(items):,} items of this "
-            f"split; was it edited? {MAKE_AGAIN}"
-        )
-    found = zip(items.values.tolist(), titles, strict=True)
-    return {item: title for item, title in found if title is not None}
-
-
-def _write_json(path: Path, values: list[Any]) -> None:
-    path.write_text(json.dumps(values, ensure_ascii=False), encoding="utf-8")
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError(f"{path}: not valid JSON ({error})") from None

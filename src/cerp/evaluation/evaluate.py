@@ -6,7 +6,7 @@ model in training and the shipped file alike; torch is not needed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -51,6 +51,16 @@ class Scorer(Protocol):
         """
 
 
+class Sharing(Protocol):
+    """Processes that judge together: each ranks for some of the users, and all get every list."""
+
+    def part(self, users: Int32Array) -> Int32Array:
+        """Those that this process ranks for, in order."""
+
+    def whole(self, lists: Int32Array, count: int) -> Int32Array:
+        """The lists of all ``count`` users, in their order, from those of this process's part."""
+
+
 def evaluate(
     scorer: Scorer,
     splits: Splits,
@@ -61,6 +71,7 @@ def evaluate(
     groups: Int64Array | None = None,
     unseen_items: bool = False,
     memory: int = DEFAULT_MEMORY,
+    sharing: Sharing | None = None,
 ) -> Metrics:
     """Judge a scorer on the test or validation part, as `cerp.evaluation.metrics.CONVENTIONS` says.
 
@@ -89,6 +100,9 @@ def evaluate(
     memory
         Users are scored in chunks whose float32 score matrix takes at most so many bytes, but at
         least one user at a time; the result does not depend on it.
+    sharing
+        Several processes that each call this with the same arguments and share the ranking; each
+        has the whole result.
 
     Returns
     -------
@@ -113,16 +127,26 @@ def evaluate(
     tally = _Tally(splits, truth, sorted(set(ks)), groups)
     hidden = None if unseen_items else items_without_rows(splits.train)
     rows = max(1, memory // (4 * splits.num_items))
-    for start in range(0, len(judged), rows):
-        chunk = judged[start : start + rows]
-        scores = scorer.score_all(chunk)
-        if tuple(scores.shape) != (len(chunk), splits.num_items):
-            raise ScoreError(
-                f"score_all gave the shape {tuple(scores.shape)} for {len(chunk)} users; "
-                f"expected ({len(chunk)}, {splits.num_items}), one column for each item"
-            )
-        items, _ = top_k(exclude(scores, *entries_of(seen, chunk), hidden), tally.depth)
-        tally.add(chunk, items)
+
+    def ranked(users: Int32Array) -> Iterator[tuple[Int32Array, Int32Array]]:
+        for start in range(0, len(users), rows):
+            chunk = users[start : start + rows]
+            scores = scorer.score_all(chunk)
+            if tuple(scores.shape) != (len(chunk), splits.num_items):
+                raise ScoreError(
+                    f"score_all gave the shape {tuple(scores.shape)} for {len(chunk)} users; "
+                    f"expected ({len(chunk)}, {splits.num_items}), one column for each item"
+                )
+            items, _ = top_k(exclude(scores, *entries_of(seen, chunk), hidden), tally.depth)
+            yield chunk, items
+
+    if sharing is None:
+        for chunk, items in ranked(judged):
+            tally.add(chunk, items)
+    else:
+        lists = [items for _, items in ranked(sharing.part(judged))]
+        none = np.empty((0, tally.depth), dtype=np.int32)
+        tally.add(judged, sharing.whole(np.concatenate([none, *lists]), len(judged)))
     return tally.metrics(on, judged)
 
 

@@ -34,7 +34,7 @@ from cerp.runs.pipeline import Pipeline
 from cerp.runs.planning import make_plan, pipeline
 from cerp.runs.products import Plan
 from cerp.training.devices import chosen_device
-from cerp.training.distributed import rank
+from cerp.training.distributed import rank, refuse_separate_folders
 
 
 def fit(
@@ -161,6 +161,7 @@ def fit_all(splits: Splits, config: Config, options: RunOptions) -> list[FittedM
         _tell_the_end(stages, models)
         return models
     folder = RunFolder(options.folder)
+    refuse_separate_folders(folder.path, has_run=folder.plan() is not None)
     # What cannot be is refused before there is a folder.
     is_there = not options.overwrite and folder.plan()
     new = None if is_there else make_plan(splits, config, options)

@@ -45,7 +45,7 @@ from cerp.runtime import Runtime
 from cerp.sizing.file_overhead import longest_facts
 from cerp.sizing.precision_plan import Candidate
 from cerp.training.checkpoint import read_checkpoint, write_checkpoint
-from cerp.training.distributed import rank
+from cerp.training.distributed import all_judge, rank
 from cerp.training.search_result import Found
 from cerp.training.stages import StageResult, score_memory, train
 
@@ -418,10 +418,16 @@ class Pipeline:
 
     def _metrics(self, scorer: Scorer, splits: Splits, part: Part) -> Metrics:
         ks = cutoffs_with(self.config.selection_metric)
-        memory = score_memory(torch.device(self.options.device))
-        users = users_to_judge(splits, part, self.config.judge_users)
-        answered = with_popularity(scorer, splits.train)
-        return evaluate(answered, splits, on=part, ks=ks, users=users, memory=memory)
+        device = torch.device(self.options.device)
+        return evaluate(
+            with_popularity(scorer, splits.train),
+            splits,
+            on=part,
+            ks=ks,
+            users=users_to_judge(splits, part, self.config.judge_users),
+            memory=score_memory(device),
+            sharing=all_judge(device),
+        )
 
     def _judged(
         self, budget: str, make_scorer: Callable[[], Scorer], valid: Metrics | None

@@ -7,7 +7,6 @@ no more blocks are in flight than there are workers, and a few. What is in a lis
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +18,7 @@ import numpy as np
 from cerp.artifact.model import FloatArray
 from cerp.data.ids import Int32Array, Int64Array
 from cerp.errors import ConfigError
+from cerp.runtime.cores import available_cores
 from cerp.runtime.recommending import NOWHERE, SCORE_BYTES, Places, Runtime
 from cerp.runtime.selection import Lists
 
@@ -148,13 +148,6 @@ def in_order(
         finally:
             for future in pending:
                 future.cancel()
-
-
-def available_cores() -> int:
-    """How many this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _places(users: Int32Array, histories: Mapping[int, Int32Array] | None) -> Places | None:

@@ -67,12 +67,13 @@ def memory_of(model: ShippedModel) -> int:
     """About the bytes that ranking takes: vectors in float32, and once more in float64.
 
     Of all entities where they are propagated, else of the items, for users are composed as they
-    are asked for. A tower also has the items' halves of its first layer in float64.
+    are asked for. A tower also has the items' halves of its first layer in both.
     """
     is_propagated = model.layers and isinstance(model.embedding, ComposedEmbedding)
     rows = len(model.items) + (len(model.users) if is_propagated else 0)
     halves = model.weights["first.bias"].size if model.head == "tower" else 0
-    return rows * model.dim * (np.dtype(np.float32).itemsize + 8) + len(model.items) * halves * 8
+    both = np.dtype(np.float32).itemsize + np.dtype(np.float64).itemsize
+    return both * (rows * model.dim + len(model.items) * halves)
 
 
 def steps_of(model: ShippedModel) -> int:

@@ -18,8 +18,9 @@ from cerp.graph.filter import GraphFilter
 from cerp.graph.term import FilterTerm
 from cerp.runtime.folding import AlsFoldIn, FoldIn, SummedHistory, mean_user
 from cerp.runtime.limits import Limits
-from cerp.runtime.scoring import DotHead, Excluded, Queries, ScoringHead, TowerHead, best_of
+from cerp.runtime.scoring import DotHead, Excluded, Queries, ScoringHead, best_of
 from cerp.runtime.selection import Lists
+from cerp.runtime.tower import TowerHead
 from cerp.runtime.vectors import vectors_of
 
 Histories = list[Int32Array]

@@ -6,7 +6,7 @@ Scores are exact, as `cerp.runtime` defines it: float64, rounded to float32 once
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -197,49 +197,6 @@ class DotHead:
             products, lengths[columns], out=np.zeros_like(products), where=lengths[columns] > 0
         )
         return exact.astype(np.float32)
-
-
-class TowerHead:
-    """``score(u, i) = w·relu(W₃ relu(W₂ relu(W_u e_u + b₁ + W_i e_i) + b₂) + b₃) + b``
-
-    ``W_i e_i`` is computed once for every item, ``W_u e_u + b₁`` once for every query.
-    """
-
-    def __init__(self, items: FloatArray, weights: Mapping[str, FloatArray]) -> None:
-        double = {name: values.astype(np.float64) for name, values in weights.items()}
-        dim = items.shape[1]
-        self.user_weight = double["first.weight"][:, :dim].T
-        self.bias = double["first.bias"]
-        self.item_halves = items @ double["first.weight"][:, dim:].T
-        self.rest = [
-            (double[f"rest.{layer}.weight"].T, double[f"rest.{layer}.bias"])
-            for layer in range(len(double) // 2 - 1)
-        ]
-        self.multiplications = len(items) * sum(weight.size for weight, _ in self.rest)
-
-    def queries(self, vectors: FloatArray) -> DoubleArray:
-        """``W_u e_u + b₁``"""
-        return vectors @ self.user_weight + self.bias
-
-    def scores(self, queries: Queries, items: Int32Array | slice) -> FloatArray:
-        """Exact scores of some items, (len(queries), number of items)."""
-        halves = self.item_halves[items]
-        result = np.empty((len(queries), len(halves)), dtype=np.float32)
-        for block in blocks(len(halves), queries.nbytes):
-            # Pairs in one row of rows: a product of two matrices, not of a stack of them.
-            hidden = (queries[:, None] + halves[block]).reshape(-1, halves.shape[1])
-            with np.errstate(over="ignore", invalid="ignore"):  # looked at below
-                for weight, bias in self.rest:
-                    hidden = np.maximum(hidden, 0, out=hidden) @ weight
-                    hidden += bias
-                result[:, block] = hidden.reshape(len(queries), -1)
-        if not np.isfinite(result).all():
-            raise ScoreError(TOO_LARGE)
-        return result
-
-    def best(self, queries: Queries, k: int, excluded: Excluded) -> Lists:
-        """The k best of all items for each query."""
-        return best_of(self.scores(queries, slice(None)), k, excluded)
 
 
 def best_of(scores: FloatArray, k: int, excluded: Excluded) -> Lists:

@@ -1,8 +1,8 @@
 """Data-parallel training under ``torchrun``: who this process is, and how processes agree.
 
 Every process draws the same global batch and works on the rows of its users;
-gradients are added up, so all hold the same weights. The first process judges,
-writes and talks.
+gradients are added up, so all hold the same weights. All judge, each for a part of the users;
+the first process writes and talks.
 """
 
 from __future__ import annotations
@@ -10,11 +10,21 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
 
+import numpy as np
 import torch
 import torch.distributed as dist
 
-from cerp.errors import ConfigError
+from cerp.data.ids import Int32Array
+from cerp.errors import ConfigError, TrainingError
+
+LONGEST_WAIT = timedelta(minutes=30)
+"""For what all processes do together; longer, and one of them is taken for lost."""
+LOST = ("connection closed by peer", "connection reset", "broken pipe", "connection refused")
+LATE = ("timed out", "timeout")
+"""What Gloo and NCCL say, in lower case, when another process is gone, or does not come."""
 
 
 @contextmanager
@@ -33,11 +43,73 @@ def process_group(device: str) -> Iterator[str]:
             )
         device = f"cuda:{local}"
         torch.cuda.set_device(local)
-    dist.init_process_group("nccl" if is_gpu else "gloo")
+    dist.init_process_group("nccl" if is_gpu else "gloo", timeout=LONGEST_WAIT)
     try:
         yield device
+    except RuntimeError as error:
+        if (words := lost_words(error)) is not None:
+            raise TrainingError(words) from error
+        raise
     finally:
         dist.destroy_process_group()
+
+
+def lost_words(error: RuntimeError) -> str | None:
+    """What happened when talking to the other processes failed; None: it was something else."""
+    said = str(error).lower()
+    if any(word in said for word in LOST):
+        what = (
+            "another process of this training is gone: it failed, or was killed, as the system "
+            "does where memory runs out (signal 9, SIGKILL)"
+        )
+    elif any(word in said for word in LATE):
+        what = (
+            f"another process of this training did not answer for {LONGEST_WAIT}: it is gone, "
+            "stopped, or out of reach"
+        )
+    else:
+        return None
+    return f"{what}. Its own messages, above, say more; the run goes on with resume=True"
+
+
+def refuse_separate_folders(folder: Path, *, has_run: bool) -> None:
+    """Refuse to go on with a run that some processes see and others do not."""
+    if world_size() == 1:
+        return
+    seen = torch.tensor([int(has_run)], device=_device())
+    dist.all_reduce(seen)
+    if 0 < int(seen) < world_size():
+        raise ConfigError(
+            f"{int(seen)} of {world_size()} processes find a run in {folder}, and the others find "
+            "none: resuming takes a folder that all nodes share, such as one on a network file "
+            "system. Copy it to every node, or train anew into another folder"
+        )
+
+
+class AllJudge:
+    """`cerp.evaluation.evaluate.Sharing` by the processes of the group, in order of rank."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def part(self, users: Int32Array) -> Int32Array:
+        """An equal stretch for each process."""
+        return np.array_split(users, world_size())[rank()]
+
+    def whole(self, lists: Int32Array, count: int) -> Int32Array:
+        """All lists, in every process."""
+        counts = [len(part) for part in np.array_split(np.arange(count), world_size())]
+        mine = torch.zeros((max(counts), lists.shape[1]), dtype=torch.int32, device=self.device)
+        mine[: len(lists)] = torch.from_numpy(lists)
+        gathered = [torch.empty_like(mine) for _ in counts]
+        dist.all_gather(gathered, mine)
+        parts = [found[:size] for found, size in zip(gathered, counts, strict=True)]
+        return torch.cat(parts).cpu().numpy()  # type: ignore[no-any-return]
+
+
+def all_judge(device: torch.device) -> AllJudge | None:
+    """How the processes there are share the judging; None where there is only one."""
+    return AllJudge(device) if world_size() > 1 else None
 
 
 def rank() -> int:
@@ -48,6 +120,11 @@ def rank() -> int:
 def world_size() -> int:
     """How many processes train together."""
     return dist.get_world_size() if dist.is_initialized() else 1
+
+
+def _device() -> torch.device:
+    """Where the group's messages lie."""
+    return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")
 
 
 def from_first(value: float, device: torch.device) -> float:

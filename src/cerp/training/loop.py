@@ -284,8 +284,7 @@ class Loop:
         stopping = self.early_stopping
         if stopping and ((epoch + 1) % stopping.every == 0 or epoch + 1 == self.epochs):
             self.model.eval()
-            score = stopping.judge() if self.rank == 0 else 0.0
-            score = from_first(score, self.sampler.device)
+            score = from_first(stopping.judge(), self.sampler.device)
             row[f"valid_{stopping.metric}"] = score
             self.model.train()
             self._remember(score, epoch + 1, stopping.patience)

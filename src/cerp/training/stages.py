@@ -19,7 +19,7 @@ from cerp.evaluation.metrics import cutoff_of
 from cerp.models.embeddings.prunable import PrunableEmbedding
 from cerp.models.recommender import Recommender
 from cerp.training.distillation import taught
-from cerp.training.distributed import rank
+from cerp.training.distributed import all_judge, rank
 from cerp.training.loop import Checkpointing, EarlyStopping, Loop, StageHooks
 from cerp.training.losses import LOSSES
 from cerp.training.objective import Objective
@@ -183,6 +183,7 @@ class ValidationJudge:
             ks=(self.cutoff,),
             users=self.users,
             memory=score_memory(self.model.device),
+            sharing=all_judge(self.model.device),
         )
         return metrics.mean[self.metric]
 

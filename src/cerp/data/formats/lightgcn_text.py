@@ -66,14 +66,6 @@ def parse(paths: Sequence[Path], *, may_be_empty: Collection[Path] = ()) -> list
     ]
 
 
-def write(path: Path, user: npt.NDArray[np.int32], item: npt.NDArray[np.int32]) -> None:
-    """Write codes that are sorted by user; users without items get no line."""
-    starts = np.flatnonzero(np.diff(user, prepend=-1))
-    with path.open("w", encoding="ascii") as file:
-        for items, who in zip(np.split(item, starts[1:]), user[starts].tolist(), strict=False):
-            file.write(f"{who} {' '.join(map(str, items.tolist()))}\n")
-
-
 def _rows(path: Path) -> list[list[str]]:
     try:
         text = path.read_text(encoding="utf-8-sig")

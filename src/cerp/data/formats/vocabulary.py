@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from cerp.data.formats.columns import Origin
 from cerp.data.formats.text_files import BLANKS
-from cerp.data.ids import Ids, Int32Array, Int64Array, flaw_of
+from cerp.data.ids import LONGEST_ID, Ids, Int32Array, Int64Array, flaw_of
 from cerp.errors import DataError
 
 CANONICAL_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
@@ -101,6 +101,9 @@ def encode(
 def _trimmed(vocabulary: Vocabulary) -> tuple[Vocabulary, Int32Array]:
     """The values without blanks around them, and where each value went: some become equal."""
     values = vocabulary.values.tolist()
+    together = _together(values)
+    if not any(blank in together for blank in BLANKS):
+        return vocabulary, np.arange(len(values), dtype=np.int32)
     trimmed = [value and value.strip(BLANKS) for value in values]
     if trimmed == values:
         return vocabulary, np.arange(len(values), dtype=np.int32)
@@ -108,6 +111,14 @@ def _trimmed(vocabulary: Vocabulary) -> tuple[Vocabulary, Int32Array]:
     first_rows = np.full(len(distinct), np.iinfo(np.int64).max)
     np.minimum.at(first_rows, place, vocabulary.first_rows)
     return Vocabulary(distinct, first_rows), place
+
+
+def _together(values: list[str | None]) -> str:
+    """All texts in one, which is searched in a fraction of the time that each would take."""
+    try:
+        return "".join(values)  # type: ignore[arg-type]
+    except TypeError:  # some are missing
+        return "".join(filter(None, values))
 
 
 def _distinct(values: Iterable[Any]) -> tuple[npt.NDArray[Any], Int32Array]:
@@ -147,7 +158,12 @@ def _refuse_missing(vocabulary: Vocabulary, side: str, origin: Origin) -> None:
 
 
 def _refuse_flaws(vocabulary: Vocabulary, side: str, origin: Origin) -> None:
-    for value, row in zip(vocabulary.values.tolist(), vocabulary.first_rows, strict=True):
+    values = vocabulary.values.tolist()
+    if values and isinstance(values[0], str):  # and so all are
+        together = "".join(values)
+        if together.isascii() and "\0" not in together and max(map(len, values)) <= LONGEST_ID:
+            return  # none has a flaw (`flaw_of`)
+    for value, row in zip(values, vocabulary.first_rows, strict=True):
         if isinstance(value, str) and (flaw := flaw_of(value)):
             raise DataError(f"{origin.at(int(row))}: {side} id {value[:20]!r} {flaw}")
 

@@ -1,0 +1,171 @@
+"""Scores by a tower (an MLP): exact ones in float64, and fast ones that preselect.
+
+For one user and m items, most of the time goes into the product of all items' first layers with
+the second layer's weights. In float32 it takes half as long, and a bound on its rounding error
+says which few items have to be scored exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from cerp.artifact.model import FloatArray
+from cerp.data.ids import Int32Array, Int64Array
+from cerp.errors import ScoreError
+from cerp.runtime.scoring import (
+    LARGEST_SCORE,
+    TOO_LARGE,
+    DoubleArray,
+    Excluded,
+    Queries,
+    best_of,
+    blocks,
+    norms,
+)
+from cerp.runtime.selection import SMALLEST, UNIT_ROUNDOFF, Lists, contenders, product_error, ranked
+
+ESTIMATE_BYTES = 2**19
+"""Of the first layer of a block of items: a block goes through all layers within the cache."""
+MOST_CONTENDERS = 0.25
+"""Where a larger share of the items may be in a list, all of them are scored exactly."""
+
+
+class Layer(NamedTuple):
+    """``relu(x) W + b`` for rows x."""
+
+    weight: DoubleArray
+    bias: DoubleArray
+
+
+class TowerHead:
+    """``score(u, i) = w·relu(W₃ relu(W₂ relu(W_u e_u + b₁ + W_i e_i) + b₂) + b₃) + b``
+
+    ``W_i e_i`` is computed once for every item, ``W_u e_u + b₁`` once for every query.
+    """
+
+    def __init__(self, items: FloatArray, weights: Mapping[str, FloatArray]) -> None:
+        double = {name: values.astype(np.float64) for name, values in weights.items()}
+        dim = items.shape[1]
+        self.user_weight = double["first.weight"][:, :dim].T
+        self.bias = double["first.bias"]
+        self.item_halves = items @ double["first.weight"][:, dim:].T
+        self.rest = [
+            Layer(double[f"rest.{layer}.weight"].T, double[f"rest.{layer}.bias"])
+            for layer in range(len(double) // 2 - 1)
+        ]
+        self.multiplications = len(items) * sum(layer.weight.size for layer in self.rest)
+
+    def queries(self, vectors: FloatArray) -> DoubleArray:
+        """``W_u e_u + b₁``"""
+        return vectors @ self.user_weight + self.bias
+
+    def scores(self, queries: Queries, items: Int32Array | slice) -> FloatArray:
+        """Exact scores of some items, (len(queries), number of items)."""
+        halves = self.item_halves[items]
+        result = np.empty((len(queries), len(halves)), dtype=np.float32)
+        for block in blocks(len(halves), queries.nbytes):
+            # Pairs in one row of rows: a product of two matrices, not of a stack of them.
+            pairs = (queries[:, None] + halves[block]).reshape(-1, halves.shape[1])
+            result[:, block] = self._exact(pairs).reshape(len(queries), -1)
+        return result
+
+    def best(self, queries: Queries, k: int, excluded: Excluded) -> Lists:
+        """The k best of all items for each query."""
+        places = self._places(queries, k, excluded)
+        if places is None:
+            return best_of(self.scores(queries, slice(None)), k, excluded)
+        rows, columns = places
+        exact = np.empty(len(rows), dtype=np.float32)
+        for block in blocks(len(rows), 8 * self.item_halves.shape[1]):
+            exact[block] = self._exact(queries[rows[block]] + self.item_halves[columns[block]])
+        return ranked(rows, columns, exact, len(queries), k)
+
+    def _places(
+        self, queries: Queries, k: int, excluded: Excluded
+    ) -> tuple[Int64Array, Int64Array] | None:
+        """Places that can be in a list; None where float32 does not tell items apart."""
+        margin = self.estimates.margin(norms(queries))
+        if margin is None:
+            return None
+        scores = self.estimates.scores(queries)
+        excluded.mask(scores)
+        rows, columns = contenders(scores, k, margin)
+        return (rows, columns) if len(rows) <= MOST_CONTENDERS * scores.size else None
+
+    @cached_property
+    def estimates(self) -> Estimates:
+        """Made when a list is asked for first."""
+        return Estimates(self.item_halves, self.rest)
+
+    def _exact(self, hidden: DoubleArray) -> FloatArray:
+        """Scores of pairs by their first layers, which are written to."""
+        with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+            for weight, bias in self.rest:
+                hidden = np.maximum(hidden, 0, out=hidden) @ weight
+                hidden += bias
+            result = hidden[:, 0].astype(np.float32)
+        if not np.isfinite(result).all():
+            raise ScoreError(TOO_LARGE)
+        return result
+
+
+class Estimates:
+    """The same scores in float32, and how far they may be off.
+
+    With e a bound on the error of a layer's inputs and n one on their length, both for all items,
+    the outputs ``y = W x + b`` are off by at most ``‖W‖₂ e + γ (‖W‖_F (n + e) + ‖b‖)`` and no
+    longer than ``‖W‖₂ n + ‖b‖``; relu makes neither larger. γ is that of `product_error`.
+    """
+
+    def __init__(self, item_halves: DoubleArray, layers: list[Layer]) -> None:
+        self.longest = norms(item_halves).max()
+        self.layers = layers
+        with np.errstate(over="ignore"):  # `margin` refuses what does not fit
+            self.item_halves = item_halves.astype(np.float32)
+            self.single = [
+                (weight.astype(np.float32), bias.astype(np.float32)) for weight, bias in layers
+            ]
+
+    @cached_property
+    def _sizes(self) -> list[tuple[int, float, float, float]]:
+        """Of each layer: inputs, ``‖W‖₂``, ``‖W‖_F``, ``‖b‖``."""
+        return [
+            (
+                len(weight),
+                float(np.linalg.norm(weight, 2)),
+                float(np.linalg.norm(weight)),
+                float(np.linalg.norm(bias)),
+            )
+            for weight, bias in self.layers
+        ]
+
+    def margin(self, lengths: DoubleArray) -> DoubleArray | None:
+        """How far the scores of queries of some lengths may be off; None: beyond float32."""
+        length: DoubleArray = lengths + self.longest
+        if not length.max(initial=0) < LARGEST_SCORE:
+            return None
+        error: DoubleArray = 4 * UNIT_ROUNDOFF * length
+        for inputs, spectral, frobenius, bias in self._sizes:
+            if not (frobenius * length + bias).max(initial=0) < LARGEST_SCORE:
+                return None
+            rounding = product_error(inputs) * (frobenius * (length + error) + bias)
+            error = spectral * error + rounding + inputs * SMALLEST
+            length = spectral * length + bias
+        return error
+
+    def scores(self, queries: Queries) -> FloatArray:
+        """Of all items for each query."""
+        num_items, width = self.item_halves.shape
+        result = np.empty((len(queries), num_items), dtype=np.float32)
+        for query, row in zip(queries.astype(np.float32), result, strict=True):
+            for block in blocks(num_items, 4 * width, ESTIMATE_BYTES):
+                hidden = self.item_halves[block] + query
+                for weight, bias in self.single:
+                    hidden = np.maximum(hidden, 0, out=hidden) @ weight
+                    hidden += bias
+                row[block] = hidden[:, 0]
+        return result

@@ -1,0 +1,109 @@
+"""JSON lines by DuckDB are what they are line by line, odd ones and errors included."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cerp
+from cerp.data.formats import json_lines
+from cerp.errors import CerpError
+
+IDS = st.one_of(
+    st.integers(-1, 12),
+    st.sampled_from(["a", "b", "é", 'say "x"', "back\\slash", "", " a", "7", "\ud800"]),
+    st.sampled_from([None, 1.0, True, 2**63, 2**64, [1], {"a": 1}]),
+)
+TIMES = st.one_of(
+    st.integers(0, 2**40),
+    st.floats(0, 1e9),
+    st.sampled_from(["2020-01-01", "17", "1.5", None, "soon", float("nan")]),
+)
+
+
+def told(path: Path, **options: Any) -> tuple[object, ...]:
+    """What is read, or the error in words."""
+    try:
+        data = cerp.read(path, **options)
+    except CerpError as error:
+        return type(error), str(error)
+    time = None if data.time is None else data.time.tolist()
+    return (
+        data.users.values.tolist(),
+        data.items.values.tolist(),
+        data.user.tolist(),
+        data.item.tolist(),
+        time,
+        data.source,
+    )
+
+
+def both(path: Path, **options: Any) -> tuple[tuple[object, ...], tuple[object, ...]]:
+    """By DuckDB, and line by line."""
+    fast = told(path, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_lines, "_scan", lambda *_: None)
+        return fast, told(path, **options)
+
+
+@given(
+    st.sampled_from([st.integers(0, 9), st.sampled_from("abcdé"), IDS]).flatmap(
+        lambda ids: st.lists(st.tuples(ids, st.sampled_from("xyz"), TIMES), min_size=2, max_size=9)
+    )
+)
+@settings(max_examples=20, deadline=None)
+def test_both_ways_read_the_same(tmp_path_factory: pytest.TempPathFactory, rows: list[Any]):
+    path = tmp_path_factory.mktemp("json") / "a.jsonl"
+    lines = (json.dumps({"user": u, "item": i, "time": t}) for u, i, t in rows)
+    path.write_text("\n\n".join(lines))
+    fast, slow = both(path)
+    assert fast == slow
+    fast, slow = both(path, time=False)
+    assert fast == slow
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"where": "kind = 'buy'"},
+        {"min_rating": 2.5},
+        {"where": "kind = 'buy'", "min_rating": 2},
+        {"where": "nonsense ="},
+        {"ids": "string"},
+        {"time_format": "%d.%m.%Y", "time": "day"},
+        {"user": "kind"},
+    ],
+)
+def test_options_mean_the_same_in_both_ways(tmp_path: Path, options: dict[str, Any]):
+    rows = [
+        {"user": n % 4, "item": f"i{n % 3}", "rating": n / 2, "kind": ("buy", "look")[n % 2]}
+        | {"day": f"{n + 1}.02.2020"}
+        for n in range(12)
+    ]
+    path = tmp_path / "it's [a].jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    fast, slow = both(path, **options)
+    assert fast == slow
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"user": 1, "user": 2, "item": 3}',
+        '{"user": 1, "item": 3}{"user": 2, "item": 4}',
+        '{"USER": 1, "item": 3}',
+        "null",
+        "3",
+        '{"user": "a\\u0000b", "item": 3}',
+    ],
+)
+def test_odd_lines_are_told_in_the_same_words(tmp_path: Path, line: str):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"user": 5, "item": 7}\n{"user": 6, "item": 8}\n' + line + "\n")
+    fast, slow = both(path)
+    assert fast == slow
