@@ -16,6 +16,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
 
 from cerp.data.formats import lightgcn_text
 from cerp.data.ids import Id, Ids
@@ -28,6 +30,7 @@ Part = Literal["train", "valid", "test"]
 PARTS: tuple[Part, ...] = get_args(Part)
 
 TITLES = "titles.json"
+WEIGHTS = "weights.safetensors"
 MAKE_AGAIN = (
     "Put the files back as they were, or make the folder again with Splits.save or datasets.fetch"
 )
@@ -132,6 +135,20 @@ class Splits:
         text = "".join(self.part(name).fingerprint for name in PARTS)
         return hashlib.sha256(text.encode("ascii")).hexdigest()
 
+    @cached_property
+    def learning_fingerprint(self) -> str:
+        """`fingerprint` and, where interactions have weights, those of training and validation.
+
+        It tells whether two runs learn from the same; `fingerprint` whether they are judged alike.
+        """
+        weights = [self.part(name).weight for name in ("train", "valid")]
+        if any(weight is None for weight in weights):
+            return self.fingerprint
+        digest = hashlib.sha256(self.fingerprint.encode("ascii"))
+        for weight in weights:
+            digest.update(np.asarray(weight, dtype="<f4").tobytes())
+        return digest.hexdigest()
+
     @classmethod
     def of_parts(
         cls, train: Interactions, valid: Interactions | None, test: Interactions, *, seed: int = 0
@@ -154,7 +171,11 @@ class Splits:
         train, valid, test = (
             replace(
                 Interactions.from_codes(
-                    user_map[part.user], item_map[part.item], users=users, items=items
+                    user_map[part.user],
+                    item_map[part.item],
+                    users=users,
+                    items=items,
+                    weight=part.weight,
                 ),
                 titles=titles,
             )
@@ -173,7 +194,7 @@ class Splits:
         }
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write a folder: three files in the LightGCN format, ``meta.json``, ids and titles.
+        """Write a folder: three LightGCN files, ``meta.json``, ids, titles and weights.
 
         The folder appears whole or not at all. Times are not kept: a split has
         used them already.
@@ -218,6 +239,11 @@ class Splits:
         if self.titles:
             by_code = [self.titles.get(item) for item in self.items.values.tolist()]
             _write_json(folder / TITLES, by_code)
+        if self.train.weight is not None:
+            weights = {name: self.part(name).weight for name in PARTS}
+            save_file(
+                {name: np.array(weight) for name, weight in weights.items()}, folder / WEIGHTS
+            )
         (folder / "meta.json").write_text(
             json.dumps(self.meta(), indent=1) + "\n", encoding="utf-8"
         )
@@ -269,6 +295,8 @@ class Splits:
         parts = {}
         for name, (user, item, lines) in parsed.items():
             parts[name] = _coded(user, item, lines, users, items, root / f"{name}.txt")
+        if (root / WEIGHTS).is_file():
+            parts = _with_weights(parts, root / WEIGHTS)
         if items is not None:
             parts["train"] = replace(parts["train"], titles=_stored_titles(root / TITLES, items))
         splits = cls.of_parts(parts["train"], parts.get("valid"), parts["test"], seed=seed)
@@ -341,6 +369,9 @@ def merge(first: Interactions, second: Interactions) -> Interactions:
         np.concatenate([first.item, second.item]),
         users=first.users,
         items=first.items,
+        weight=None
+        if first.weight is None or second.weight is None
+        else np.concatenate([first.weight, second.weight]),
     )
     return replace(union, titles=first.titles)
 
@@ -409,6 +440,23 @@ def _stored_titles(path: Path, items: Ids) -> dict[Id, str]:
         )
     found = zip(items.values.tolist(), titles, strict=True)
     return {item: title for item, title in found if title is not None}
+
+
+def _with_weights(parts: dict[Part, Interactions], path: Path) -> dict[Part, Interactions]:
+    """The parts of a saved split with the weights that it keeps, in the order of their rows."""
+    try:
+        weights = load_file(path)
+        return {
+            name: Interactions.from_codes(
+                part.user, part.item, users=part.users, items=part.items, weight=weights[name]
+            )
+            for name, part in parts.items()
+        }
+    except (SafetensorError, KeyError, DataError, OSError) as error:
+        raise DataError(
+            f"{path} must hold a positive weight for each interaction of this split ({error}); was "
+            f"it edited? {MAKE_AGAIN}"
+        ) from None
 
 
 def _write_json(path: Path, values: list[Any]) -> None:
