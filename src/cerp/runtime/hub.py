@@ -125,7 +125,7 @@ def model_card(model: ShippedModel, data: bytes, repo: str) -> str:
     )
     history = (
         "The file holds the interactions that it was trained on, so that lists leave out what "
-        "users have: whoever has the file has them too. `cerp export --no-seen` leaves them out."
+        "users have: whoever has the file has them too. It can be exported without."
         if model.seen is not None
         else "The file holds no interactions of users."
     )
