@@ -5,9 +5,9 @@
 MovieLens-100K by time: a model of the first 80% takes in the next 10%, without training and with
 some epochs of it, and is judged on the last 10%, beside one that is trained anew on 90%.
 
-Gowalla by arrival, which is the order of its ids: models of the first 4,000 users take in the next
-1,000 with their training rows and the items that those bring, and are judged on the test rows of
-the thousand, beside models trained anew on all 5,000. Here for matrix factorisation and the graph
+Gowalla by arrival, which is the order of its ids: models of the first 2,000 users take in the next
+500 with their training rows and the items that those bring, and are judged on the test rows of
+the 500, beside models trained anew on all 2,500. Here for matrix factorisation and the graph
 filter. (Item neighbours have no users, and nothing joins them: they are trained anew.)
 
 All are judged on the same rows: those of users and items that the model trained anew knows. Writes
@@ -33,6 +33,8 @@ from cerp.data.datasets import data_dir, load
 Pairs = npt.NDArray[np.int64]
 
 ANEW = "trained anew"
+KNOWN, ARRIVING = 2000, 500
+"""Users of Gowalla: before and after the first model."""
 
 
 class Kind(NamedTuple):
@@ -139,17 +141,18 @@ def _movielens(folder: Path) -> dict[str, Path]:
 
 
 def _gowalla(folder: Path) -> dict[str, Path]:
-    """Gowalla by arrival: users 0 to 3,999 trained on, 4,000 to 4,999 taken in, judged by test"""
+    """Gowalla by arrival: 2,000 users trained on, the next 500 taken in and judged by test"""
     splits = load("gowalla")
     known, test = splits.train_and_valid, splits.test
     pairs, later = (np.stack([part.user, part.item], axis=1) for part in (known, test))
-    is_new = (later[:, 0] >= 4000) & (later[:, 0] < 5000)
-    return _written(
-        folder,
-        pairs[pairs[:, 0] < 4000],
-        pairs[(pairs[:, 0] >= 4000) & (pairs[:, 0] < 5000)],
-        later[is_new],
-    )
+    first, new = pairs[pairs[:, 0] < KNOWN], pairs[_arrives(pairs)]
+    return _written(folder, first, new, later[_arrives(later)])
+
+
+def _arrives(pairs: Pairs) -> npt.NDArray[np.bool_]:
+    """Which rows are of Gowalla's users who come after the first model."""
+    users = pairs[:, 0]
+    return (users >= KNOWN) & (users < KNOWN + ARRIVING)
 
 
 def _written(folder: Path, first: Pairs, new: Pairs, later: Pairs) -> dict[str, Path]:
