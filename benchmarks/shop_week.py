@@ -1,6 +1,6 @@
 """One week of a shop on MovieLens-100K: train, serve, list, take in, reload, judge; a table.
 
-    CERP_DATA_DIR=... python benchmarks/shop_week.py
+    CERP_DATA_DIR=... python benchmarks/shop_week.py [settings of the training, such as --epochs 8]
 
 The first 70% of the rows by time are there on day 0, when a model is trained and served. The rest
 comes in six equal days. Every night lists are made for everybody, the day's rows are taken in
@@ -32,7 +32,7 @@ from machine import RESULTS, machine, write_figures
 from cerp.data.datasets import data_dir
 
 DAYS, FIRST_SHARE = 6, 0.7
-TRAIN = ("--budget", "95%", "--refit", "all")
+TRAIN = ("--budget", "95%", "--refit", "all", *sys.argv[1:])
 COLUMNS = ("day", "rows", "new users", "new items", "list rows", "seconds to list",
            "seconds to update", "seconds to reload", "requests", "failed",
            "popularity", "updated", "day 0, known rows", "updated, known rows")  # fmt: skip
@@ -44,6 +44,7 @@ def main() -> None:
         week = Week(Path(folder))
         rows = week.play()
     figures = {
+        "train": " ".join(TRAIN),
         "train_seconds": week.train_seconds,
         "metric": "ndcg@10 on the next day's rows of users and items that the updated model knows; "
         "known rows: of those that the model of day 0 knows too, so that both are judged alike",

@@ -32,16 +32,21 @@ def postgres() -> Iterator[str]:
     if folder is None:
         pytest.skip("databases are read from PostgreSQL: apt-get install postgresql")
     # It does not run as root; Debian's package brings a user for it.
-    owner = {"user": "postgres", "group": "postgres"} if os.geteuid() == 0 else {}
+    owner = "postgres" if os.geteuid() == 0 else None
     # Not pytest's folder: a socket's path has at most 107 characters, and its owner must get there.
     with tempfile.TemporaryDirectory(prefix="pg-", ignore_cleanup_errors=True) as scratch:
         if owner:
-            shutil.chown(scratch, **owner)
+            shutil.chown(scratch, owner, owner)
 
         def run(program: str, *arguments: str) -> None:
-            command = [folder / program, "-D", f"{scratch}/data", *arguments]
             done = subprocess.run(
-                command, **owner, cwd=scratch, capture_output=True, text=True, check=False
+                [str(folder / program), "-D", f"{scratch}/data", *arguments],
+                user=owner,
+                group=owner,
+                cwd=scratch,
+                capture_output=True,
+                text=True,
+                check=False,
             )
             assert done.returncode == 0, f"{program}: {done.stdout}{done.stderr}"
 
