@@ -6,11 +6,12 @@ import base64
 import hashlib
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from local_server import running
 
 
 class LocalHub(ThreadingHTTPServer):
@@ -106,11 +107,5 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def local_hub() -> Iterator[LocalHub]:
     """A running stand-in."""
-    with LocalHub() as hub:
-        thread = threading.Thread(target=hub.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield hub
-        finally:
-            hub.shutdown()
-            thread.join()
+    with LocalHub() as hub, running(hub):
+        yield hub
