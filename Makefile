@@ -68,6 +68,7 @@ results-page: $(INSTALLED)
 site: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	$(BIN)/zensical build --clean
+	cp -r results/. site/results/ # what the pages have their figures from
 
 clean:
 	rm -rf $(VENV) demo site .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -94,13 +94,15 @@ def main() -> None:
     }
     write_figures(RESULTS / "batch.json", figures)
     print(figures)
-    if figures["ratio_to_implicit"]["parquet"] > ALLOWED_RATIO:  # type: ignore[index]
+    ratios: Any = figures["ratio_to_implicit"]
+    if max(ratios["csv"], ratios["parquet"]) > ALLOWED_RATIO:
         raise SystemExit(f"lists for everybody take more than {ALLOWED_RATIO} times as long")
 
 
 def random_model() -> Runtime:
     """Gowalla's graph with random vectors."""
-    train = load("gowalla").train
+    # Every item has a taker in it: lists leave out those that have none.
+    train = load("gowalla").train_and_valid
     rng = np.random.default_rng(0)
     rows = train.num_users + train.num_items
     table = rng.normal(size=(rows, DIMENSION)).astype(np.float32)

@@ -80,11 +80,17 @@ def serving(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalServer]:
     """A running server, reached without proxy, and retried without waiting."""
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setattr("cerp.data.download.RETRY_AFTER_SECONDS", (0.0, 0.0))
-    with LocalServer() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    with LocalServer() as server, running(server):
+        yield server
+
+
+@contextmanager
+def running(server: ThreadingHTTPServer) -> Iterator[None]:
+    """Let a server answer, in a thread of its own, till the end of the block."""
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()

@@ -71,6 +71,13 @@ def test_the_site_shows_every_document():
     assert sorted(shown) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
 
 
+def test_the_reference_has_every_public_name_once():
+    text = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    public = [f"cerp.{name}" for name in cerp.__all__ if name != "__version__"]
+    modules = [f"cerp.nn.{name}" for name in cerp.nn.__all__]
+    assert sorted(re.findall(r"^::: (\S+)$", text, re.MULTILINE)) == sorted(public + modules)
+
+
 def test_the_readme_is_short():
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     assert len(lines) < 120

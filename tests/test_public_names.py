@@ -34,6 +34,7 @@ def test_the_public_names_are_these():
         "paired_bootstrap",
         "read",
         "report",
+        "save_to_hub",
         "tune",
     ]
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from cerp.runs.fit import fit
     from cerp.runs.fitted_model import FittedModel
     from cerp.runtime import Runtime
+    from cerp.runtime.hub import save_to_hub
     from cerp.runtime.lookup import Lookup
     from cerp.runtime.opening import load
 
@@ -65,6 +66,7 @@ _HOMES = {
     "paired_bootstrap": "cerp.evaluation.significance",
     "read": "cerp.data.readers",
     "report": "cerp.reports.write",
+    "save_to_hub": "cerp.runtime.hub",
     "tune": "cerp.comparison.tune",
 }
 
@@ -91,6 +93,7 @@ __all__ = [
     "paired_bootstrap",
     "read",
     "report",
+    "save_to_hub",
     "tune",
 ]
 

@@ -290,3 +290,11 @@ def test_recommending_needs_neither_torch_nor_duckdb(file):
         " standalone_mode=False); sys.exit(bool({'torch', 'duckdb'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code, file()], check=False).returncode == 0
+
+
+def test_an_empty_list_says_why(file, tmp_path: Path):
+    (tmp_path / "items.csv").write_text("item,kind\n10,a\n20,b\n", encoding="utf-8")
+    asked = ["--user", "7", "--items", str(tmp_path / "items.csv"), "--where", "kind = 'a'"]
+    result = CliRunner().invoke(app, ["recommend", file(), *asked], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert "no item is left to recommend" in " ".join(result.output.split())

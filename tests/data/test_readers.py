@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -423,3 +424,11 @@ def test_whatever_csv_writes_is_read_back(
         writer.writerows([("user", "item"), *rows])
     expected = {(user.strip(" \t"), item.strip(" \t")) for user, item in rows}
     assert pairs(read(path, delimiter=delimiter)) == expected
+
+
+def test_what_an_archive_holds_without_a_suffix_is_told_by_its_lines(tmp_path):
+    frame = pd.DataFrame({"user": ["ann", "bo"], "item": [1, 2]})
+    frame.to_csv(tmp_path / "r.zip", index=False)
+    with zipfile.ZipFile(tmp_path / "r.zip") as archive:
+        assert archive.namelist() == ["r"]  # as pandas names it
+    assert len(read(tmp_path / "r.zip")) == 2

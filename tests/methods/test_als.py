@@ -17,6 +17,7 @@ from cerp.cli import app
 from cerp.comparison.jobs import plan
 from cerp.comparison.variants import chosen_names
 from cerp.config import RunOptions
+from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
 from cerp.errors import BudgetError, ConfigError, MissingExtra
@@ -217,3 +218,21 @@ def test_a_student_learns_from_als(splits: Splits):
     model = cerp.fit(splits, "50%", backbone="mf", teacher="als", verbose=False, **settings)
     assert model.facts.assignment == "learned"
     assert model.config.teacher == "als"
+
+
+def test_weights_are_confidences_in_proportion_to_their_mean():
+    """One turn of items against the normal equations, solved by NumPy."""
+    rng = np.random.default_rng(2)
+    user, item = np.nonzero(rng.random((14, 10)) < 0.5)
+    weight = rng.integers(1, 8, size=len(user))
+    train = Interactions.from_ids(user, item, weight=weight)
+    settings = AlsSettings(rank=3, regularization=0.7, alpha=4.0, iterations=30)
+    vectors = als_vectors(train, settings, seed=0).astype(np.float64)
+    users, items = vectors[:14], vectors[14:]
+    confidence, taken = np.ones((14, 10)), np.zeros((14, 10))
+    confidence[user, item] = 4.0 * weight / weight.mean()
+    taken[user, item] = 1
+    for code in range(10):
+        gram = users.T @ (confidence[:, code, None] * users) + 0.7 * np.eye(3)
+        expected = np.linalg.solve(gram, users.T @ (confidence[:, code] * taken[:, code]))
+        np.testing.assert_allclose(items[code], expected, atol=1e-3)

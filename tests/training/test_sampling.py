@@ -147,3 +147,39 @@ def test_batches_of_a_part_have_its_positives_and_negatives_that_are_new_to_the_
         for user, items in zip(batch.users.tolist(), batch.negatives.tolist(), strict=True):
             assert not {(user, item) for item in items} & set(pairs)
     assert sorted(drawn) == sorted((user, item) for user, item in part if user in left)
+
+
+def counts_by_pair(sampler: Sampler, epochs: int, shape: tuple[int, int]) -> np.ndarray:
+    counts = np.zeros((epochs, *shape), dtype=int)
+    for epoch in range(epochs):
+        for batch in sampler:
+            np.add.at(counts[epoch], (batch.users.numpy(), batch.positives.numpy()), 1)
+    return counts
+
+
+def test_a_pair_comes_up_in_proportion_to_its_weight_in_every_epoch():
+    weight = np.array([1.0, 2.0, 0.5, 4.0, 2.5])
+    train = Interactions.from_ids([0, 0, 1, 1, 2], [0, 1, 1, 2, 3], weight=weight)
+    counts = counts_by_pair(Sampler(train, batch_size=2, seed=1), 400, (3, 4))
+    found = counts[:, train.user, train.item]
+    expected = 5 * weight / weight.sum()  # 0.5, 1, 0.25, 2, 1.25 of five positives
+    assert (counts.sum(axis=(1, 2)) == 5).all()
+    assert (np.abs(found - expected) < 1).all()  # the whole number above or below
+    # A mean of 400 draws of variance 1/4 at most: 5 standard deviations.
+    np.testing.assert_allclose(found.mean(axis=0), expected, atol=5 * 0.5 / 20)
+
+
+def test_equal_weights_give_the_batches_of_no_weights():
+    users, items = [0, 0, 1, 1, 2], [0, 1, 1, 2, 3]
+    plain = Sampler(Interactions.from_ids(users, items), batch_size=2, seed=4)
+    alike = Sampler(Interactions.from_ids(users, items, weight=[3.0] * 5), batch_size=2, seed=4)
+    for mine, theirs in zip(plain, alike, strict=True):
+        assert all(torch.equal(one, other) for one, other in zip(mine, theirs, strict=True))
+
+
+def test_positives_of_a_part_share_its_weights_alone():
+    train = Interactions.from_ids([0, 0, 1, 1, 2], [0, 1, 1, 2, 3], weight=[9, 1, 3, 9, 9])
+    part = train.subset(np.array([False, True, True, False, False]))
+    counts = counts_by_pair(Sampler(train, positives=part, batch_size=2, seed=1), 200, (3, 4))
+    assert counts.sum() == counts[:, part.user, part.item].sum() == 400
+    np.testing.assert_allclose(counts[:, part.user, part.item].mean(axis=0), [0.5, 1.5], atol=0.18)

@@ -173,6 +173,11 @@ def _print_read(splits: Splits) -> None:
     times = [part.time for part in map(splits.part, PARTS) if part.time is not None]
     if times:
         lines.append(("times", times_in_words(np.concatenate(times))))
+    if splits.train.weight is not None:
+        weights = np.concatenate([splits.part(name).weight for name in PARTS])
+        lines.append(
+            ("weights", f"{weights.min():g} to {weights.max():g}, mean {weights.mean():g}")
+        )
     lines.append(("titles", f"{told['titles']:,} of {splits.num_items:,} items"))
     lines += [
         (f"untrained {side}", f"{count:,} have no interaction in train")

@@ -53,6 +53,9 @@ def load_splits(
     rating: Annotated[str | None, typer.Option(help="Column of ratings.")] = None,
     time: Annotated[str | None, typer.Option(help="Column of times.")] = None,
     no_time: Annotated[bool, typer.Option("--no-time", help="Read without times.")] = False,
+    weight: Annotated[
+        str | None, typer.Option(help="Column of how much a row counts in training.")
+    ] = None,
     min_rating: Annotated[
         float | None, typer.Option(help="Keep only rows with at least this rating.")
     ] = None,
@@ -100,6 +103,7 @@ def load_splits(
         item=_column(item),
         rating=_column(rating),
         time=False if no_time else _column(time),
+        weight=_column(weight),
         min_rating=min_rating,
         k_core=k_core,
         format=format,

@@ -186,6 +186,12 @@ def _report_list(
     # An id is a name, not a quantity: no commas between its thousands.
     columns["item"] = list(map(str, columns["item"]))
     print_table(tuple(columns), list(zip(*columns.values(), strict=True)))
+    if not found:
+        print_note(
+            "note",
+            "no item is left to recommend: all that could be were taken or are left out; widen the "
+            "choice, or give --include-seen",
+        )
 
 
 def _note_formulas(output: Path, runtime: Runtime) -> None:

@@ -218,7 +218,7 @@ def train(
         from cerp.comparison.tuned import read_tuned
         from cerp.comparison.variants import config_of
         from cerp.portfolio.fit_to_size import fit_to_size
-        from cerp.runs.fit import fit_all
+        from cerp.runs.fit import doubts_of_weights, fit_all
         from cerp.runs.floor import below_floor, popularity_floor
         from cerp.runs.folder import RunFolder
         from cerp.runs.kept_split import keep_split
@@ -268,7 +268,8 @@ def train(
     config = with_settings(chosen, tuple(budget or ()), {**limit, **of_the_kind, **for_all})
     if not budget and settings is None and preset_name == "default":
         config = replace(config, budgets=_default_budgets(config, splits) or config.budgets)
-    for doubt in doubts(config):
+    unused = [] if tries_several else doubts_of_weights(splits, config)
+    for doubt in (*doubts(config), *unused):
         print_note("warning", doubt)
     note_merged(splits)
     choice = None

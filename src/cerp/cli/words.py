@@ -18,7 +18,7 @@ OPTIONS = {
         "gamma", "graph", "item", "k_core", "learning_rate", "liked", "max_file_size",
         "max_size", "method", "methods", "min_rating", "ordering", "output", "portfolio",
         "processes", "protocol", "rating", "refit", "seed", "seeds", "settings", "sql", "time",
-        "time_format", "time_limit", "titles", "trials", "user", "users", "where",
+        "time_format", "time_limit", "titles", "trials", "user", "users", "weight", "where",
     )
 } | {
     "budgets": "--budget",

@@ -64,7 +64,7 @@ def run(
     """
     if processes < 1:
         raise ConfigError(f"a comparison needs at least 1 process, got {processes}")
-    results.check(jobs, splits.fingerprint)
+    results.check(jobs, splits.learning_fingerprint)
     _keep_data(splits, results.folder)
     waiting = missing(jobs, results)
     threads = results.threads or _threads(processes)
@@ -97,7 +97,7 @@ def _keep_data(splits: Splits, folder: Path) -> None:
     path = folder / DATA_FOLDER
     if not path.exists():
         splits.save(path)
-    elif Splits.load(path).fingerprint != splits.fingerprint:
+    elif Splits.load(path).learning_fingerprint != splits.learning_fingerprint:
         raise ConfigError(f"{folder} holds a comparison on other data; choose another folder")
 
 

@@ -172,12 +172,12 @@ class TuningSearch:
                 TriedSettings(trial.params, trial.value, trial.user_attrs.get("error"))
                 for trial in tried
             ),
-            self.splits.fingerprint,
+            self.splits.learning_fingerprint,
         )
 
     def _set_up(self) -> None:
         """Settle what is searched, and queue the grid."""
-        asked = {"fingerprint": self.splits.fingerprint, **self.question._asdict()}
+        asked = {"fingerprint": self.splits.learning_fingerprint, **self.question._asdict()}
         there = self.study.user_attrs.get("question")
         if there is None:
             self.study.set_user_attr("question", asked)

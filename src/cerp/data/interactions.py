@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from cerp.data.ids import Id, Ids, Int32Array, Int64Array, id_column
+from cerp.data.ids import Float32Array, Id, Ids, Int32Array, Int64Array, id_column
 from cerp.data.source_facts import SourceFacts
 from cerp.errors import ConfigError, DataError
 
@@ -54,6 +54,13 @@ class Interactions:
     """Human-readable names by original item id, where known."""
     source: SourceFacts | None = None
     """What was read, and from where; None of interactions that were made of arrays."""
+    weight: Float32Array | None = None
+    """How much each interaction counts in training, positive; None: all alike.
+
+    With w̄ the mean over the training part, a pair counts w / w̄ times as much as one pair of data
+    without weights: batches hold it so many times an epoch, and ALS has its
+    confidence multiplied by it. Judging, and what learns from the graph alone, looks at no weights.
+    """
 
     @classmethod
     def from_codes(
@@ -64,12 +71,13 @@ class Interactions:
         users: Ids,
         items: Ids,
         time: npt.ArrayLike | None = None,
+        weight: npt.ArrayLike | None = None,
     ) -> Interactions:
         """Check, sort and merge (user code, item code) rows.
 
         A repeated pair keeps its earliest time: that is when the user found
         the item, and the only choice that never moves a known pair into the
-        future of a time split.
+        future of a time split. Its weights are added up.
         """
         rows, columns = np.asarray(user), np.asarray(item)
         if rows.ndim != 1 or rows.shape != columns.shape:
@@ -84,21 +92,23 @@ class Interactions:
         key *= width
         if columns.size:  # an empty list has no integer type
             key += columns
-        times: Int64Array | None = None
-        if time is None:
+        times = _beside(time, np.int64, "times", len(key))
+        weights = _beside(weight, np.float64, "weights", len(key))
+        if weights is not None and not (np.isfinite(weights) & (weights > 0)).all():
+            raise DataError("weights must be positive numbers")
+        if times is None and weights is None:
             key.sort()
         else:
-            times = np.asarray(time, dtype=np.int64)
-            if times.shape != key.shape:
-                raise DataError(f"{times.shape[0]} times for {key.shape[0]} interactions")
             key, order = _sorted_with_order(key, largest=len(users) * width)
-            times = times[order]
+            times = None if times is None else times[order]
+            weights = None if weights is None else weights[order]
         first = np.ones(len(key), dtype=bool)
         np.not_equal(key[1:], key[:-1], out=first[1:])
         duplicates = len(key) - int(first.sum())
         if duplicates:
-            if times is not None:
-                times = np.minimum.reduceat(times, np.flatnonzero(first))
+            starts = np.flatnonzero(first)
+            times = None if times is None else np.minimum.reduceat(times, starts)
+            weights = None if weights is None else np.add.reduceat(weights, starts)
             key = key[first]
         rows, columns = _unpacked(key, width)
         return cls(
@@ -108,6 +118,7 @@ class Interactions:
             items,
             _frozen(times) if times is not None else None,
             duplicates,
+            weight=None if weights is None else _frozen(weights.astype(np.float32)),
         )
 
     @classmethod
@@ -128,11 +139,14 @@ class Interactions:
         item: npt.ArrayLike | Sequence[Id],
         *,
         time: npt.ArrayLike | None = None,
+        weight: npt.ArrayLike | None = None,
     ) -> Interactions:
         """Interactions from two columns of original ids (integers or strings)."""
         users, user_codes = Ids.in_native_order(id_column(user, "user"))
         items, item_codes = Ids.in_native_order(id_column(item, "item"))
-        return cls.from_codes(user_codes, item_codes, users=users, items=items, time=time)
+        return cls.from_codes(
+            user_codes, item_codes, users=users, items=items, time=time, weight=weight
+        )
 
     @classmethod
     def from_sparse(cls, matrix: Any) -> Interactions:
@@ -222,6 +236,7 @@ class Interactions:
             user=_frozen(self.user[keep]),
             item=_frozen(self.item[keep]),
             time=_frozen(self.time[keep]) if self.time is not None else None,
+            weight=_frozen(self.weight[keep]) if self.weight is not None else None,
             duplicates=0,
         )
 
@@ -297,7 +312,11 @@ class Interactions:
         count, pairs = len(self), self.num_users * self.num_items
         extras = [
             name
-            for name, there in (("times", self.time is not None), ("titles", self.titles))
+            for name, there in (
+                ("times", self.time is not None),
+                ("weights", self.weight is not None),
+                ("titles", self.titles),
+            )
             if there
         ]
         known = f", with {' and '.join(extras)}" if extras else ""
@@ -331,6 +350,18 @@ def _unpacked(key: Int64Array, width: int) -> tuple[Int32Array, Int32Array]:
         quotient *= width
         columns[stretch] = np.subtract(key[stretch], quotient, out=quotient)
     return rows, columns
+
+
+def _beside(
+    column: npt.ArrayLike | None, kind: npt.DTypeLike, what: str, count: int
+) -> npt.NDArray[Any] | None:
+    """A column that goes with the pairs, checked to be as long as they are."""
+    if column is None:
+        return None
+    values = np.asarray(column, dtype=kind)
+    if values.shape != (count,):
+        raise DataError(f"{values.size} {what} for {count} interactions")
+    return values
 
 
 def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -36,6 +36,7 @@ def read(
     item: Column | None = None,
     rating: Column | None = None,
     time: Column | Literal[False] | None = None,
+    weight: Column | None = None,
     min_rating: float | None = None,
     k_core: int | None = None,
     format: str | None = None,  # noqa: A002 - the word everyone looks for
@@ -55,12 +56,13 @@ def read(
     text, JSON lines, all of them also with ``.gz`` and ``.zip``, Parquet, and DuckDB databases.
     A folder holds parts of one Parquet table, perhaps partitioned as Hive does (``day=1/``), or
     MovieLens-100K. Data frames: pandas, polars, pyarrow, and whatever else gives Arrow streams
-    (``__arrow_c_stream__``), such as DuckDB's relations.
+    (``__arrow_c_stream__``), such as DuckDB's relations. Cursors of ADBC, which reach PostgreSQL
+    and other databases, after they have executed a query.
 
     Parameters
     ----------
     source
-        A path or a table.
+        A path, a table, or a cursor that has executed a query.
     user
         The column of user ids, by name, or by position from 0. Like the three after it, found
         by itself where it can be.
@@ -70,6 +72,9 @@ def read(
         The column that ``min_rating`` looks at.
     time
         The column of times; False reads without times.
+    weight
+        The column that says how much a row counts in training, in positive numbers; those of a
+        repeated pair are added up. See `Interactions.weight`. Left out, all pairs count alike.
     min_rating
         Keep only rows with at least this rating.
     k_core
@@ -120,7 +125,7 @@ def read(
       1.5 per user, 1.5 per item, 75.00% of all pairs
 
     """
-    wanted = Wanted(user, item, rating, time, min_rating, ids, where, time_format, decimal)
+    wanted = Wanted(user, item, rating, time, min_rating, ids, where, time_format, decimal, weight)
     options = _FileOptions(format, delimiter, header, encoding, sql)
     name = f"the {type(source).__name__}"
     if hasattr(source, "tocoo"):
@@ -129,6 +134,9 @@ def read(
     elif _is_frame(source):
         _refuse(options.given() | ({"decimal"} & wanted.given()), "a data frame")
         data = read_frame(source, wanted)
+    elif hasattr(source, "fetch_arrow"):
+        _refuse(options.given() | ({"decimal"} & wanted.given()), "a cursor")
+        data = _read_stream(_fetched(source), wanted, name)
     elif hasattr(source, "__arrow_c_stream__"):
         _refuse(options.given() | ({"decimal"} & wanted.given()), "an Arrow stream")
         data = _read_stream(source, wanted, name)
@@ -170,15 +178,38 @@ class _Stream:
     __arrow_c_stream__: Callable[..., Any]
 
 
+def _scannable(source: Any) -> Any:
+    """What DuckDB can scan: it asks a giver of streams twice, and some have only one to give.
+
+    pyarrow asks once. Who has such a giver, ADBC, has pyarrow too.
+    """
+    try:
+        from pyarrow import RecordBatchReader
+    except ImportError:
+        return _Stream(source.__arrow_c_stream__)
+    return RecordBatchReader.from_stream(source)
+
+
 def _read_stream(source: Any, wanted: Wanted, name: str) -> Interactions:
     """Interactions of whatever gives Arrow streams; it is read once, into DuckDB."""
     try:
         with Database() as database:
-            database.register("stream", _Stream(source.__arrow_c_stream__))
+            database.register("stream", _scannable(source))
             database.rows("create temp table given as select * from stream")
             return read_typed(database, "given", {}, name, wanted)
     except ScanError as error:
         raise DataError(f"{name}: not readable as an Arrow stream ({error})") from None
+
+
+def _fetched(cursor: Any) -> Any:
+    """The Arrow stream that a cursor's query gives."""
+    try:
+        return cursor.fetch_arrow()
+    except Exception as error:  # each driver has errors of its own, under no common name
+        raise DataError(
+            f"the {type(cursor).__name__} has no rows to read ({error}); execute one query that "
+            "selects users and items before it is read"
+        ) from None
 
 
 def _is_frame(source: Any) -> bool:

@@ -10,23 +10,29 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
 
 from cerp.data.formats import lightgcn_text
 from cerp.data.ids import Id, Ids
 from cerp.data.interactions import STRETCH, Interactions
 from cerp.errors import DataError
 
-META, TITLES = "meta.json", "titles.json"
+META, TITLES, WEIGHTS = "meta.json", "titles.json", "weights.safetensors"
 FORMS = (".npy", ".txt")
 """How a part may be written; the first is how `write_part` does."""
 MAKE_AGAIN = (
     "Put the files back as they were, or make the folder again with Splits.save or datasets.fetch"
 )
+
+
+Name = TypeVar("Name", bound=str)
 
 
 def form_of(folder: Path) -> str | None:
@@ -59,6 +65,28 @@ def read_part(path: Path, users: Ids, items: Ids, digest: str | None) -> Interac
         if codes.size and not (codes.min() >= 0 and codes.max() < len(ids)):
             raise DataError(f"{path} does not fit the other files of this split. {MAKE_AGAIN}")
     return Interactions.from_sorted(user, item, users=users, items=items)
+
+
+def write_weights(path: Path, parts: Mapping[Name, Interactions]) -> None:
+    """Write the weights of all parts, in the order of their rows."""
+    save_file({name: np.array(part.weight) for name, part in parts.items()}, path)
+
+
+def with_weights(parts: Mapping[Name, Interactions], path: Path) -> dict[Name, Interactions]:
+    """The parts of a saved split with the weights that it keeps."""
+    try:
+        weights = load_file(path)
+        return {
+            name: Interactions.from_codes(
+                part.user, part.item, users=part.users, items=part.items, weight=weights[name]
+            )
+            for name, part in parts.items()
+        }
+    except (SafetensorError, KeyError, DataError, OSError) as error:
+        raise DataError(
+            f"{path} must hold a positive weight for each interaction of this split ({error}); was "
+            f"it edited? {MAKE_AGAIN}"
+        ) from None
 
 
 def _mapped(path: Path) -> npt.NDArray[np.int32]:

@@ -25,14 +25,17 @@ from cerp.data.split_folder import (
     MAKE_AGAIN,
     META,
     TITLES,
+    WEIGHTS,
     form_of,
     read_json,
     read_part,
     read_text_parts,
     stored_ids,
     stored_titles,
+    with_weights,
     write_json,
     write_part,
+    write_weights,
 )
 from cerp.errors import ConfigError, DataError
 from cerp.files import errors_named, scratch_beside, to_disk
@@ -140,6 +143,20 @@ class Splits:
         text = "".join(self.part(name).fingerprint for name in PARTS)
         return hashlib.sha256(text.encode("ascii")).hexdigest()
 
+    @cached_property
+    def learning_fingerprint(self) -> str:
+        """`fingerprint` and, where interactions have weights, those of training and validation.
+
+        It tells whether two runs learn from the same; `fingerprint` whether they are judged alike.
+        """
+        weights = [self.part(name).weight for name in ("train", "valid")]
+        if any(weight is None for weight in weights):
+            return self.fingerprint
+        digest = hashlib.sha256(self.fingerprint.encode("ascii"))
+        for weight in weights:
+            digest.update(np.asarray(weight, dtype="<f4").tobytes())
+        return digest.hexdigest()
+
     @classmethod
     def of_parts(
         cls, train: Interactions, valid: Interactions | None, test: Interactions, *, seed: int = 0
@@ -162,7 +179,11 @@ class Splits:
         train, valid, test = (
             replace(
                 Interactions.from_codes(
-                    user_map[part.user], item_map[part.item], users=users, items=items
+                    user_map[part.user],
+                    item_map[part.item],
+                    users=users,
+                    items=items,
+                    weight=part.weight,
                 ),
                 titles=titles,
             )
@@ -181,7 +202,7 @@ class Splits:
         }
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write a folder: three arrays of pairs, ``meta.json``, ids and titles.
+        """Write a folder: three arrays of pairs, ``meta.json``, ids, titles and weights.
 
         ``numpy.load("train.npy")`` has the codes of a user and an item in each row. The folder
         appears whole or not at all. Times are not kept: a split has used them already.
@@ -225,6 +246,8 @@ class Splits:
         if self.titles:
             by_code = [self.titles.get(item) for item in self.items.values.tolist()]
             write_json(folder / TITLES, by_code)
+        if self.train.weight is not None:
+            write_weights(folder / WEIGHTS, {name: self.part(name) for name in PARTS})
         (folder / META).write_text(json.dumps(self.meta(), indent=1) + "\n", encoding="utf-8")
 
     @classmethod
@@ -277,11 +300,13 @@ class Splits:
                 f"{MAKE_AGAIN}"
             )
         digests = meta.get("sha256", {})
-        train, valid, test = (
-            read_part(root / f"{name}.npy", users, items, digests.get(name)) for name in PARTS
-        )
+        parts = {
+            name: read_part(root / f"{name}.npy", users, items, digests.get(name)) for name in PARTS
+        }
+        if (root / WEIGHTS).is_file():
+            parts = with_weights(parts, root / WEIGHTS)
         titles = stored_titles(root, items)
-        train, valid, test = (replace(part, titles=titles) for part in (train, valid, test))
+        train, valid, test = (replace(part, titles=titles) for part in parts.values())
         splits = cls(train, valid, test, protocol=meta.get("protocol", {"name": "ready-made"}))
         splits._check_counts(meta, root, PARTS)
         return splits
@@ -370,6 +395,9 @@ def merge(first: Interactions, second: Interactions) -> Interactions:
         np.concatenate([first.item, second.item]),
         users=first.users,
         items=first.items,
+        weight=None
+        if first.weight is None or second.weight is None
+        else np.concatenate([first.weight, second.weight]),
     )
     return replace(union, titles=first.titles)
 

@@ -129,7 +129,7 @@ class _Portfolio:
             "max_file_size": self.size,
             "portfolio": [member.name for member in self.members],
             "settings": dict(self.settings),
-            "fingerprint": self.splits.fingerprint,
+            "fingerprint": self.splits.learning_fingerprint,
         }
         with self.folder.claimed():
             if self.options.overwrite:

@@ -24,6 +24,7 @@ from cerp.data.readers import read
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, DataError
 from cerp.export.to_arrays import final_vectors
+from cerp.methods import METHODS
 from cerp.methods.als.teacher import teacher_vectors
 from cerp.models import BACKBONES
 from cerp.presets import ALS, PresetName, teacher_preset, with_settings
@@ -101,7 +102,7 @@ def fit(
         callbacks=tuple(callbacks),
     )
     splits = as_splits(data, chosen.seed, verbose=verbose)
-    for doubt in doubts(chosen) if verbose else ():
+    for doubt in (*doubts(chosen), *doubts_of_weights(splits, chosen)) if verbose else ():
         print(f"warning: {doubt}", file=sys.stderr)  # noqa: T201
     model = fit_all(splits, chosen, options)[0]
     if folder is not None and rank() == 0:
@@ -152,6 +153,16 @@ def as_splits(data: Any, seed: int, *, verbose: bool) -> Splits:
     return splits
 
 
+def doubts_of_weights(splits: Splits, config: Config) -> list[str]:
+    """What to say where interactions have weights that a method does not look at."""
+    if splits.train.weight is None or METHODS[config.method].has_vectors:
+        return []
+    return [
+        f"the method {config.method!r} learns from which pairs there are and does not look at "
+        "weights; methods with vectors do"
+    ]
+
+
 def fit_all(splits: Splits, config: Config, options: RunOptions) -> list[FittedModel]:
     """One model per budget of the configuration, in the order given."""
     if options.folder is None:
@@ -195,7 +206,7 @@ def _agreed_plan(
         new = new or make_plan(splits, config, options)  # one that was there has been removed
         folder.write_plan(new)
         return new
-    refuse_other(folder.path, there, config, splits.fingerprint)
+    refuse_other(folder.path, there, config, splits)
     if rank() == 0 and not options.resume:
         raise ConfigError(
             f"{folder.path} holds this run already; give resume=True to go on, or overwrite=True "
@@ -261,7 +272,7 @@ def load_run(folder: str | Path, splits: Splits, *, device: str = "cpu") -> list
         raise DataError(
             f"{folder} holds no finished run; if it was interrupted, train again with resume=True"
         )
-    if plan.fingerprint != splits.fingerprint:
+    if plan.fingerprint != splits.learning_fingerprint:
         raise DataError(
             f"{folder} was trained on other data than this: {what_changed(there.path, splits)}. "
             "If the data has changed since, train again; leave the data out to take the split that "

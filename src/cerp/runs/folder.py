@@ -26,6 +26,7 @@ import torch
 
 from cerp.artifact import Encoding
 from cerp.config import Config, differences
+from cerp.data.splits import Splits
 from cerp.errors import CheckpointError, ConfigError, DataError
 from cerp.export.size_limit import SizeLimit
 from cerp.files import make_folder, write_bytes, write_json, write_text
@@ -33,7 +34,7 @@ from cerp.locks import claimed
 from cerp.methods import METHODS
 from cerp.methods.base import CHECKPOINT
 from cerp.naming import budget_file, model_file
-from cerp.runs.kept_split import SPLIT
+from cerp.runs.kept_split import SPLIT, what_changed
 from cerp.runs.products import Coded, Judged, Plan, Searched, Shipped, Trained
 from cerp.runs.sealed import read_json, read_sealed, write_sealed
 from cerp.sizing.precision_plan import Candidate
@@ -310,13 +311,17 @@ def described(config: Config, fingerprint: str) -> dict[str, Any]:
     return {"config": config.to_dict(), "fingerprint": fingerprint}
 
 
-def refuse_other(folder: Path, there: Plan, config: Config, fingerprint: str) -> None:
+def refuse_other(folder: Path, there: Plan, config: Config, splits: Splits) -> None:
     """Refuse to go on with a plan that is another run's."""
-    asked, found = described(config, fingerprint), described(there.config, there.fingerprint)
-    if unlike := differences(asked, found):
+    unlike = []
+    if settings := differences(config.to_dict(), there.config.to_dict(), "config."):
+        unlike.append(f"it differs in {'; '.join(settings)} (asked for against there)")
+    if there.fingerprint != splits.learning_fingerprint:
+        unlike.append(f"the data has changed: {what_changed(folder, splits)}")
+    if unlike:
         raise ConfigError(
-            f"{folder} holds another run; it differs in {'; '.join(unlike)} "
-            "(asked for against there). Choose another folder, or give overwrite=True to replace it"
+            f"{folder} holds another run; {'; '.join(unlike)}. Choose another folder, or give "
+            "overwrite=True to replace it"
         )
 
 

@@ -43,6 +43,8 @@ def what_changed(run: Path, splits: Splits) -> str:
         return (
             f"it is split by {_told(splits.protocol)}, where the run was by {_told(kept.protocol)}"
         )
+    if kept.fingerprint == splits.fingerprint:
+        return "the same interactions, with other weights"
     return "as many users, items and interactions, and not the same ones"
 
 

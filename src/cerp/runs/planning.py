@@ -51,12 +51,12 @@ def make_plan(splits: Splits, config: Config, options: RunOptions) -> Plan:
     candidates: dict[str, tuple[Candidate, ...]]
     if not method.has_vectors and not method.has_budget:
         candidates = {NONE: (filter_candidate(splits, config),)}
-        return Plan(config, splits.fingerprint, candidates, None)
+        return Plan(config, splits.learning_fingerprint, candidates, None)
     if isinstance(method, ItemMethod):
         candidates = {
             budget: (item_candidate(splits, config, method, budget),) for budget in config.budgets
         }
-        return Plan(config, splits.fingerprint, candidates, None)
+        return Plan(config, splits.learning_fingerprint, candidates, None)
     backbones.check(config.backbone, config.backbone_options)
     _ = LOSSES[config.loss], PENALTIES[config.prune.penalty]
     if config.buckets is not None and config.assignment == "hash":
@@ -67,7 +67,7 @@ def make_plan(splits: Splits, config: Config, options: RunOptions) -> Plan:
     context = Context(splits, config, options, (), positions)
     budgets = (FULL,) if config.method == FULL else config.budgets
     candidates = {budget: tuple(precision_plan(method, context, budget)) for budget in budgets}
-    return Plan(config, splits.fingerprint, candidates, positions)
+    return Plan(config, splits.learning_fingerprint, candidates, positions)
 
 
 def refuse_unselectable(splits: Splits, selection_metric: str) -> None:

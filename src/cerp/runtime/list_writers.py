@@ -6,7 +6,6 @@ made by DuckDB, which meanwhile keeps them in a file beside it: memory does not 
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
 import json
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from cerp.data.formats.duckdb_scan import Database
 from cerp.data.ids import Id
@@ -98,23 +98,43 @@ class _Names:
 
 
 class _DelimitedWriter:
+    """A block at a time: the cells of items are text already, and joined once."""
+
     def __init__(self, file: IO[str], delimiter: str, names: _Names) -> None:
-        self.names = names
-        self.plain = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-        # csv quotes what is in its own line ending, and other readers end lines at a \r too.
-        self.quoted = csv.writer(
-            file, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC
+        self.file, self.delimiter, self.users = file, delimiter, names.users
+        # A line ends with its title, where there are such.
+        self.items = self._cells(names.items, before="", after=delimiter)
+        self.ends = (
+            None
+            if names.titles is None
+            else self._cells(names.titles, before=delimiter, after="\n")
         )
-        everything = (names.users, names.items, names.titles or ())
-        self.has_returns = any("\r" in str(one) for part in everything for one in part)
-        self.plain.writerow(names.header)
+        file.write(delimiter.join(names.header) + "\n")
 
     def write(self, rows: Rows) -> None:
-        if not self.has_returns:
-            self.plain.writerows(self.names.rows(rows))
+        if not len(rows.users):
             return
-        for row in self.names.rows(rows):
-            (self.quoted if any("\r" in str(cell) for cell in row) else self.plain).writerow(row)
+        parts = [""] * (5 * len(rows.users))
+        users, lengths = np.unique(rows.users, return_counts=True)
+        named = self._cells([self.users[user] for user in users.tolist()], "", self.delimiter)
+        ranks = self._cells(range(int(rows.ranks.max()) + 1), "", self.delimiter)
+        parts[0::5] = np.repeat(named, lengths).tolist()
+        parts[1::5] = self.items[rows.items].tolist()
+        parts[2::5] = ranks[rows.ranks].tolist()
+        parts[3::5] = map(repr, rows.scores.tolist())
+        ends = ["\n"] * len(rows.users) if self.ends is None else self.ends[rows.items].tolist()
+        parts[4::5] = ends
+        self.file.write("".join(parts))
+
+    def _cells(self, values: Sequence[Id], before: str, after: str) -> npt.NDArray[np.object_]:
+        """Values as text, in quotes where a reader would else take them apart."""
+        special = (self.delimiter, '"', "\n", "\r")
+        cells = np.empty(len(values), dtype=object)
+        for place, value in enumerate(map(str, values)):
+            is_special = any(sign in value for sign in special)
+            text = '"' + value.replace('"', '""') + '"' if is_special else value
+            cells[place] = f"{before}{text}{after}"
+        return cells
 
 
 class _JsonWriter:

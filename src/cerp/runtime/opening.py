@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from cerp.artifact import read_whole
+from cerp.runtime.hub import fetched, is_on_hub
 from cerp.runtime.limits import MAX_MEMORY
 from cerp.runtime.lookup import Lookup
 from cerp.runtime.recommending import Runtime
@@ -18,6 +19,8 @@ def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) ->
     ----------
     path
         A ``.cerp`` file. It is read once, as a whole: what becomes of it later has no effect.
+        Or one on the Hugging Face Hub, ``hf://owner/name`` or ``hf://owner/name@revision``, as
+        `cerp.save_to_hub` put it there.
     max_memory
         What recommending from it may take, in bytes or as ``"2GB"``. A small file can describe
         vectors without end, which are composed as soon as it is loaded. Those of a file for
@@ -35,9 +38,11 @@ def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) ->
         The file cannot be read, or is no usable model file (`FileFormatError`).
     ConfigError
         It would take more memory than allowed.
+    DownloadError
+        The Hub cannot be reached, or has no such file.
 
     """
-    data, model = read_whole(Path(path))
+    data, model = read_whole(fetched(str(path)) if is_on_hub(path) else Path(path))
     if model.is_lookup:
         return Lookup(model, file_bytes=len(data))
     return Runtime(model, file_bytes=len(data), max_memory=max_memory)

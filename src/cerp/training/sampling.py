@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cerp.data.ids import Int64Array
+from cerp.data.ids import Float32Array, Int64Array
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError, DataError
 from cerp.models.batch import Batch
@@ -31,6 +31,10 @@ class Sampler:
 
     A user who has taken every item has no negatives and is left out;
     `skipped_users` says how many.
+
+    Where interactions have weights w, a pair comes up n·w / Σw times an epoch of n positives, up
+    to the next whole number above or below, and so often on average: the loss of an epoch is
+    the weighted one, ``Σ_p (n w_p / Σw) · loss_p``, in expectation.
 
     ``positives`` is for batches of a part: it alone is drawn from, but what
     its users have taken elsewhere is no negative either.
@@ -77,6 +81,8 @@ class Sampler:
         self._offsets = torch.from_numpy(offsets).to(self.device)
         self._skips = torch.from_numpy(skips).to(self.device)
         self._places = None if places is None else torch.from_numpy(places).to(self.device)
+        # Where the stretch of each positive ends, when n is shared out by weight.
+        self._ends = None if train.weight is None else self._shared_out(train.weight, places)
         self._order: tuple[int, Tensor] | None = None
 
     def __len__(self) -> int:
@@ -143,8 +149,23 @@ class Sampler:
                 device=self.device,
                 dtype=torch.int32 if fits else torch.int64,
             )
+            if self._ends is not None:
+                order = self._drawn_by_weight(epoch, order)
             self._order = (epoch, order)
         return self._order[1]
+
+    def _shared_out(self, weight: Float32Array, places: Int64Array | None) -> Tensor:
+        ends = np.cumsum(weight if places is None else weight[places], dtype=np.float64)
+        return torch.from_numpy(ends * (len(ends) / ends[-1])).to(self.device)
+
+    def _drawn_by_weight(self, epoch: int, order: Tensor) -> Tensor:
+        """Positives at evenly spaced points of the line that the weights share, shuffled."""
+        assert self._ends is not None
+        generator = generator_at(self.device, self.seed, epoch, 0, 1)
+        start = torch.rand((), generator=generator, device=self.device, dtype=torch.float64)
+        drawn = torch.searchsorted(self._ends, order.double() + start, right=True)
+        # Rounding may put the last point at the very end of the line.
+        return drawn.clamp_(max=self._num_positives - 1).to(order.dtype)
 
     def _generator(self, epoch: int, step: int) -> torch.Generator:
         return generator_at(self.device, self.seed, epoch, step)

@@ -18,7 +18,7 @@ from cerp.data.interactions import Interactions
 from cerp.registry import Registry
 
 COLUMN_OPTIONS = frozenset(
-    {"user", "item", "rating", "time", "min_rating", "ids", "where", "time_format"}
+    {"user", "item", "rating", "time", "weight", "min_rating", "ids", "where", "time_format"}
 )
 """What a caller may ask of a table with columns, see `Wanted`."""
 LAYOUT_OPTIONS = frozenset({"delimiter", "header", "decimal"})

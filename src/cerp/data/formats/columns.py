@@ -1,4 +1,4 @@
-"""Which column of a table is the user, the item, the rating and the time."""
+"""Which column of a table is the user, the item, the rating, the time and the weight."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ class Wanted:
     """How times are written, such as ``%d.%m.%Y``."""
     decimal: Literal[","] | None = None
     """What stands before the fraction of a number in text, where it is no point."""
+    weight: Column | None = None
 
     def __post_init__(self) -> None:
         if self.ids not in (None, "string"):
@@ -82,6 +83,8 @@ class Roles:
     item: int
     rating: int | None
     time: int | None
+    weight: int | None = None
+    """Only where it was asked for."""
 
     def present(self) -> list[tuple[str, int]]:
         """(role, position) of the columns that are there."""
@@ -128,12 +131,21 @@ def choose_columns(
             )
     if wanted.time is not False:
         time = finder.optional("time", wanted.time, TIME_NAMES, taken={user, item, rating})
-    return Roles(user, item, rating if wanted.min_rating is not None else None, time)
+    weight = finder.asked("weight", wanted.weight) if wanted.weight is not None else None
+    return Roles(user, item, rating if wanted.min_rating is not None else None, time, weight)
 
 
 def unreadable_rating_error(origin: Origin, row: int, value: object) -> DataError:
     """The error for a rating that min_rating cannot be compared with."""
     return DataError(f"{origin.at(row)}: the rating {value!r} is not a number")
+
+
+def unusable_weight_error(origin: Origin, row: int, value: object) -> DataError:
+    """The error for a weight that says nothing of how much a row counts."""
+    return DataError(
+        f"{origin.at(row)}: the weight {value!r} is not a positive number; correct it, or leave "
+        'such rows out with a condition, such as where="n > 0"'
+    )
 
 
 def is_recognised(name: str, groups: Sequence[Collection[str]]) -> bool:
@@ -156,7 +168,7 @@ class _Finder:
         self.present = ", ".join(repr(column) for column in columns)
 
     def required(self, role: str, asked: Column | None, names: Sequence[Collection[str]]) -> int:
-        found = self._asked(role, asked) if asked is not None else self._found(role, names)
+        found = self.asked(role, asked) if asked is not None else self._found(role, names)
         if found is None:
             raise DataError(
                 f"{self.source}: no column is recognised as the {role}; the columns are "
@@ -172,11 +184,11 @@ class _Finder:
         taken: Collection[int | None],
     ) -> int | None:
         if asked is not None:
-            return self._asked(role, asked)
+            return self.asked(role, asked)
         found = self._found(role, names)
         return None if found in taken else found
 
-    def _asked(self, role: str, asked: Column) -> int:
+    def asked(self, role: str, asked: Column) -> int:
         # As text, so that the "2" of a command line means position 2.
         for position, column in enumerate(self.columns):
             if str(column) == str(asked):

@@ -58,7 +58,7 @@ class DelimitedFile:
         readings = TEXT_READINGS if is_numeric else INSTANT_FIRST
         columns = {role: names[position] for role, position in roles.present()}
         if wanted.decimal is not None:
-            for role in columns.keys() & {"rating", "time"}:
+            for role in columns.keys() & {"rating", "time", "weight"}:
                 columns[role] = f"replace({columns[role]}, '{wanted.decimal}', '.')"
         table = (
             "read_csv($file, auto_detect=false, header=false, hive_partitioning=false, "
@@ -144,7 +144,7 @@ def read_delimited(file: SourceFile, wanted: Wanted) -> Interactions:
         str(file.path),
         delimiter=file.delimiter,
         header=file.header,
-        asked=(wanted.user, wanted.item, wanted.rating, wanted.time),
+        asked=(wanted.user, wanted.item, wanted.rating, wanted.time, wanted.weight),
         is_whole=text_files.is_all_in_head(file.plain),
         decimal=wanted.decimal,
     )

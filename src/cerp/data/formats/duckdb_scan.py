@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +19,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cerp.data.formats.columns import Column, Origin, Roles, Wanted, unreadable_rating_error
+from cerp.data.formats.columns import (
+    Column,
+    Origin,
+    Roles,
+    Wanted,
+    unreadable_rating_error,
+    unusable_weight_error,
+)
 from cerp.data.formats.times import (
     KEEP_THE_UNIT,
     MILLISECONDS_RANGE,
@@ -51,7 +58,7 @@ class Scan:
     given: Mapping[str, Any]
     """Values of the parameters in ``table``."""
     columns: Mapping[str, str]
-    """Role -> expression: user, item and, where there are such, rating and time."""
+    """Role -> expression: user, item and, where there are such, rating, time and weight."""
     time_readings: Sequence[str]
     """Which readings of a time to try, and in what order."""
     is_text: bool
@@ -124,9 +131,11 @@ def read_scan(database: Database, scan: Scan, wanted: Wanted, origin: Origin) ->
         _load(database, scan, key, kept, origin)
         if wanted.min_rating is not None:
             _refuse_bad_ratings(database, origin)
+        if "weight" in scan.columns:
+            _refuse_bad_weights(database, kept, origin)
         vocabularies = [_vocabulary(database, side, kept) for side in SIDES]
         with ThreadPoolExecutor(1) as beside:
-            joined = beside.submit(_codes, database, kept, with_time="time" in scan.columns)
+            joined = beside.submit(_codes, database, kept, scan.columns)
             (users, user_rank), (items, item_rank) = (
                 native_order(
                     vocabulary,
@@ -149,6 +158,7 @@ def read_scan(database: Database, scan: Scan, wanted: Wanted, origin: Origin) ->
         users=users,
         items=items,
         time=codes.get("time"),
+        weight=codes.get("weight"),
     )
     return replace(data, source=SourceFacts(origin.name, rows, rows - expected))
 
@@ -287,10 +297,12 @@ def _vocabulary(database: Database, side: str, kept: str) -> Vocabulary:
     return Vocabulary(values, columns["first_row"])
 
 
-def _codes(database: Database, kept: str, *, with_time: bool) -> dict[str, Any]:
+def _codes(database: Database, kept: str, columns: Collection[str]) -> dict[str, Any]:
     # In any order: Interactions sorts.
+    others = {"time": ", time", "weight": ", weight::double as weight"}
+    chosen = "".join(sql for role, sql in others.items() if role in columns)
     return database.arrays(
-        f"select users.code as user_code, items.code as item_code{', time' if with_time else ''} "
+        f"select users.code as user_code, items.code as item_code{chosen} "
         "from loaded join users on user_key = users.key join items on item_key = items.key "
         f"where {kept}"
     )
@@ -302,3 +314,12 @@ def _refuse_bad_ratings(database: Database, origin: Origin) -> None:
         "where not coalesce(isfinite(try_cast(rating as double)), false) order by rowid limit 1"
     ):
         raise unreadable_rating_error(origin, row, value)
+
+
+def _refuse_bad_weights(database: Database, kept: str, origin: Origin) -> None:
+    number = "try_cast(weight as double)"
+    for row, value in database.rows(
+        f"select rowid, weight::varchar from loaded where {kept} "
+        f"and not coalesce({number} > 0 and isfinite({number}), false) order by rowid limit 1"
+    ):
+        raise unusable_weight_error(origin, row, value)

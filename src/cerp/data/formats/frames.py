@@ -17,6 +17,7 @@ from cerp.data.formats.columns import (
     Wanted,
     choose_columns,
     unreadable_rating_error,
+    unusable_weight_error,
 )
 from cerp.data.formats.duckdb_scan import Database, ScanError, condition_error, times_of_text
 from cerp.data.formats.times import (
@@ -41,7 +42,7 @@ def read_columns(
     origin: Origin,
     kept: npt.NDArray[np.bool_] | None = None,
 ) -> Interactions:
-    """Interactions of columns by role: user, item and, where there are such, rating and time.
+    """Interactions of columns by role: user, item and, where there are such, rating, time, weight.
 
     ``kept`` says which rows a condition keeps.
     """
@@ -55,7 +56,8 @@ def read_columns(
         for side in ("user", "item")
     )
     time = _times(columns["time"], rows, origin, wanted) if "time" in columns else None
-    data = Interactions.from_codes(user, item, users=users, items=items, time=time)
+    weight = _weights(columns["weight"], rows, origin) if "weight" in columns else None
+    data = Interactions.from_codes(user, item, users=users, items=items, time=time, weight=weight)
     total = len(columns["user"])
     return replace(data, source=SourceFacts(origin.name, total, total - len(rows)))
 
@@ -116,11 +118,24 @@ def _column(frame: Any, name: Column) -> Values:
     return values
 
 
-def _ratings(values: Values, origin: Origin) -> npt.NDArray[np.float64]:
+def _numbers(values: Values) -> npt.NDArray[np.float64]:
+    """A column as numbers, NaN where there is none."""
     if values.dtype.kind in "iuf":
-        ratings = values.astype(np.float64)
-    else:
-        ratings = np.array([_number(value) for value in values], dtype=np.float64)
+        return values.astype(np.float64)
+    return np.array([_number(value) for value in values], dtype=np.float64)
+
+
+def _weights(values: Values, rows: Int64Array, origin: Origin) -> npt.NDArray[np.float64]:
+    weights = _numbers(values)[rows]
+    bad = ~(np.isfinite(weights) & (weights > 0))
+    if bad.any():
+        row = int(rows[int(np.argmax(bad))])
+        raise unusable_weight_error(origin, row, values[row])
+    return weights
+
+
+def _ratings(values: Values, origin: Origin) -> npt.NDArray[np.float64]:
+    ratings = _numbers(values)
     bad = ~np.isfinite(ratings)
     if bad.any():
         row = int(np.argmax(bad))

@@ -12,10 +12,13 @@ from cerp.errors import DataError
 
 
 def format_of_name(path: Path) -> str | None:
-    """The format that a suffix stands for; None for ``.txt``."""
+    """The format that a suffix stands for; None where the first lines must tell.
+
+    Those are ``.txt``, and what an archive holds without any suffix, as pandas writes it.
+    """
     name = text_files.inner_name(path) if text_files.is_compressed(path) else path.name
     suffix = Path(name).suffix.lower()
-    if suffix == ".txt":
+    if suffix == ".txt" or (not suffix and text_files.is_compressed(path)):
         return None
     found = format_of_suffix(suffix)
     if found is None:

@@ -5,6 +5,7 @@ They minimise (Hu, Koren and Volinsky, 2008), by least squares for users and ite
     Σ_{u,i} c_ui (t_ui − ⟨x_u, y_i⟩)² + λ (Σ_u ‖x_u‖² + Σ_i ‖y_i‖²)
 
 with t_ui = 1 and c_ui = α where user u took item i in training, t_ui = 0 and c_ui = 1 elsewhere.
+Where interactions have weights, c_ui = α · w_ui / w̄, with w̄ their mean.
 Users and items without training rows have zeros.
 """
 
@@ -43,9 +44,11 @@ def als_vectors(train: Interactions, settings: AlsSettings, seed: int) -> Float3
     from scipy.sparse import csr_matrix
     from threadpoolctl import threadpool_limits
 
-    ones = np.ones(len(train), dtype=np.float32)
+    weights = np.ones(len(train), dtype=np.float32)
+    if train.weight is not None:
+        weights = train.weight / train.weight.mean(dtype=np.float64).astype(np.float32)
     shape = train.num_users, train.num_items
-    taken = csr_matrix((ones, (train.user, train.item)), shape=shape)
+    taken = csr_matrix((weights, (train.user, train.item)), shape=shape)
     model = AlternatingLeastSquares(
         factors=settings.rank,
         regularization=settings.regularization,
