@@ -21,7 +21,7 @@ def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) ->
     max_memory
         What recommending from it may take, in bytes or as ``"2GB"``. A small file can describe
         vectors without end, which are composed as soon as it is loaded. Those of a file for
-        lookups are composed when they are asked for.
+        lookups are composed when they are asked for, and may take as much then.
 
     Returns
     -------
@@ -39,5 +39,5 @@ def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) ->
     """
     data, model = read_whole(Path(path))
     if model.is_lookup:
-        return Lookup(model, file_bytes=len(data))
+        return Lookup(model, file_bytes=len(data), max_memory=max_memory)
     return Runtime(model, file_bytes=len(data), max_memory=max_memory)

@@ -26,6 +26,7 @@ class Work:
     def __init__(self) -> None:
         self._short = ThreadPoolExecutor(1, thread_name_prefix="cerp")
         self._long = ThreadPoolExecutor(1, thread_name_prefix="cerp-batches")
+        self._turn = asyncio.Lock()
         self.requests = self.batches = 0
         """That are being answered."""
 
@@ -40,4 +41,5 @@ class Work:
 
     async def run_batch(self, step: Callable[[], Answer]) -> Answer:
         """The answer of one step of a batch."""
-        return await asyncio.get_running_loop().run_in_executor(self._long, step)
+        async with self._turn:
+            return await asyncio.get_running_loop().run_in_executor(self._long, step)
