@@ -31,7 +31,7 @@ CAMPAIGNS = {
     "run_folders": 600,
     "http_surface": 20_000,
     "markup": 56,
-    "torchrun_kills": 5,
+    "torchrun_kills": 200,
     "http_saturation": NO_LIMIT,
 }
 """By module, with the cases after which each is done; the last goes by time alone."""

@@ -104,7 +104,11 @@ class Lookup:
 
     def _composed(self, codes: Int64Array) -> Float32Array:
         composed = self._embedding.vectors(codes, len(self))
-        return composed if self.model.projection is None else self.model.projection(composed)
+        if self.model.projection is not None:
+            composed = self.model.projection(composed)
+        if not np.isfinite(composed).all():
+            raise ScoreError("a vector is not finite; values of the file are too large to be added")
+        return composed
 
     def _codes(self, ids: Iterable[Id]) -> Int64Array:
         wanted = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
@@ -120,8 +124,6 @@ class Lookup:
 
 def _unit(vectors: Float32Array) -> Float32Array:
     """``v / ‖v‖``, 0 where that is zero; squares of 32-bit floats need 64 bits."""
-    if not np.isfinite(vectors).all():
-        raise ScoreError("a vector is not finite; the file holds values that are too large to add")
     length = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))[:, None]
     unit = np.divide(vectors, length, out=np.zeros(vectors.shape), where=length > 0)
     return unit.astype(np.float32)
