@@ -72,7 +72,7 @@ class Counter:
             _set_clock(Path(self.folder), rng.uniform(-1, 1) * FARTHEST_SECONDS)
         elif self.fault == "short":
             most = rng.randrange(MOST_BYTES)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
         elif self.fault in ERRORS:
             number = ERRORS[self.fault]
             raise OSError(number, os.strerror(number), self.folder)
@@ -100,6 +100,11 @@ def _set_clock(folder: Path, seconds: float) -> None:
     for path in folder.rglob("*"):
         written = path.lstat().st_mtime - seconds
         os.utime(path, (written, written), follow_symlinks=False)
+
+
+def long_files_again() -> None:
+    """Take the bound on files back: what follows is the campaign's own."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
 _ARMED: list[Counter] = []

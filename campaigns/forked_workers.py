@@ -16,7 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any
 
-from campaigns.faults import armed
+from campaigns.faults import armed, long_files_again
 from cerp.comparison import running, worker
 from cerp.errors import CerpError
 
@@ -86,6 +86,7 @@ def _do(folder: Path, beside: Path) -> None:
     code = 1
     try:
         worker.main(folder)
+        long_files_again()
         (beside / f"count-{os.getpid()}").write_text(str(armed().count), encoding="utf-8")
         code = 0
     except CerpError as problem:
@@ -93,6 +94,7 @@ def _do(folder: Path, beside: Path) -> None:
     except KeyboardInterrupt:
         pass
     except BaseException:
+        long_files_again()
         (beside / "raw").write_text(traceback.format_exc()[-600:], encoding="utf-8")
     finally:
         os._exit(code)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from safetensors.numpy import load_file
 
-from campaigns.faults import FAULTS, Fault, arm
+from campaigns.faults import FAULTS, Fault, arm, long_files_again
 from campaigns.forked_workers import use_forked_workers, wait_for_workers
 from campaigns.harness import Campaign
 from cerp.config import Config, PruneConfig, RunOptions, TrainConfig
@@ -132,9 +132,11 @@ def work_in(folder: Path, work: Callable[[Path], None]) -> None:
     try:
         work(folder)
     except CerpError as error:
+        long_files_again()
         (folder.parent / "said").write_text(str(error), encoding="utf-8")
         os._exit(REFUSED)
     except Exception:
+        long_files_again()
         (folder.parent / "said").write_text(traceback.format_exc()[-600:], encoding="utf-8")
         os._exit(BROKEN)
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from optuna.study import Study
 from typer.testing import CliRunner
 
 from cerp.cli import app
@@ -148,6 +149,38 @@ def test_a_search_goes_on_after_a_disk_that_took_half_an_entry(splits, training,
     with (tmp_path / "full" / "study.log").open("a") as journal:
         journal.write('{"op_code": 4, "worker_id": "half')
     assert search(splits, tmp_path / "full", trials=3) == whole
+
+
+def test_a_disk_that_fails_after_the_last_word_of_a_trial_is_named(
+    splits, training, monkeypatch, tmp_path: Path
+):
+    tell = Study.tell
+
+    def told(study: Study, *given: Any, **options: Any) -> None:
+        tell(study, *given, **options)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Study, "tell", told)
+        with pytest.raises(OutputError, match="Input/output error"):
+            search(splits, tmp_path)
+    assert len(search(splits, tmp_path).trials) == 6
+
+
+@pytest.mark.parametrize("lock_file", ["claim.lock", "study.log.lock"])
+def test_a_disk_that_fails_when_a_lock_is_given_back_is_named(
+    splits, training, monkeypatch, tmp_path: Path, lock_file: str
+):
+    rename = os.rename
+
+    def full(source: str, target: str) -> None:
+        if str(source).endswith(lock_file):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", full)
+    with pytest.raises(OutputError, match="No space left"):
+        search(splits, tmp_path)
 
 
 @pytest.mark.parametrize("left", [b"", b"half", b"one\n", b"one\nhalf", b"one\n" + b"x" * 5000])

@@ -1,15 +1,22 @@
-"""Optuna's journal on a disk that may have been full: half an entry is dropped before the next.
+"""Optuna's journal and locks on a disk that may be full, or break.
 
-Every entry is a line. A disk that is full takes the beginning of one; whatever was written after
-it would stand in the same line, and nobody could read the journal any more.
+Every entry of the journal is a line. A disk that is full takes the beginning of one; whatever was
+written after it would stand in the same line, and nobody could read the journal any more: half an
+entry is dropped before the next. An error of the disk comes as what it is.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
+from optuna.storages.journal import (
+    JournalFileBackend,
+    JournalFileOpenLock,
+    JournalFileSymlinkLock,
+)
 
 BLOCK = 4096
 
@@ -17,6 +24,27 @@ BLOCK = 4096
 def journal(path: Path, grace_seconds: int) -> JournalFileBackend:
     """The journal in a file, which is made if need be."""
     return JournalFileBackend(str(path), _WholeLines(path, grace_seconds))
+
+
+class ClaimLock(JournalFileOpenLock):
+    """Holds a search while several things are done that must go together."""
+
+    def release(self) -> None:
+        """Give the lock back."""
+        with _errors_of_the_disk():
+            super().release()
+
+
+@contextmanager
+def _errors_of_the_disk() -> Iterator[None]:
+    """For Optuna, whatever goes wrong with giving a lock back means that it was not held."""
+    try:
+        yield
+    except RuntimeError as error:
+        reason = error.__context__
+        if isinstance(reason, OSError) and not isinstance(reason, FileNotFoundError):
+            raise reason from None
+        raise
 
 
 class _WholeLines(JournalFileSymlinkLock):
@@ -35,6 +63,11 @@ class _WholeLines(JournalFileSymlinkLock):
             self.release()
             raise
         return is_held
+
+    def release(self) -> None:
+        """Give the lock back."""
+        with _errors_of_the_disk():
+            super().release()
 
 
 def drop_half_line(path: Path) -> None:

@@ -16,7 +16,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,11 +25,10 @@ import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
 from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileOpenLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from cerp.comparison.tuned import BestSettings, TriedSettings
-from cerp.comparison.tuning_journal import journal
+from cerp.comparison.tuning_journal import ClaimLock, journal
 from cerp.comparison.variants import Range, Space, config_of, nested, variant
 from cerp.config import Config, RunOptions, differences
 from cerp.data.splits import Splits
@@ -99,7 +98,7 @@ class TuningSearch:
         make_folder(folder / "trials")
         # The journal locks each of its entries. This lock makes one step of several: two
         # processes must neither both set up the search nor both start its last trial.
-        self._lock = JournalFileOpenLock(str(folder / "claim"), GRACE_SECONDS)
+        self._lock = ClaimLock(str(folder / "claim"), GRACE_SECONDS)
         with self._alone():
             self.study = optuna.create_study(
                 storage=JournalStorage(journal(folder / "study.log", GRACE_SECONDS)),
@@ -146,7 +145,7 @@ class TuningSearch:
                 trial.set_user_attr("error", str(error))
                 self.study.tell(trial, state=TrialState.PRUNED)
             except BaseException:
-                self._requeue(trial)
+                self._give_back(trial)
                 raise
         shutil.rmtree(place, ignore_errors=True)
         self._alive_file(name).unlink(missing_ok=True)
@@ -216,6 +215,15 @@ class TuningSearch:
             self._requeue(trial)
         return len(running) - len(dead)
 
+    def _give_back(self, trial: Trial) -> None:
+        """Queue a trial again that was not ended, where the disk allows that.
+
+        Else it looks as if its process had died, and is taken over as such.
+        """
+        with suppress(OSError):
+            if trial.number in {running.number for running in self._in_state(TrialState.RUNNING)}:
+                self._requeue(trial)
+
     def _requeue(self, trial: Trial | FrozenTrial) -> None:
         """Another trial with the same settings, which goes on in the same folder.
 
@@ -267,13 +275,7 @@ class TuningSearch:
         try:
             yield
         finally:
-            try:
-                self._lock.release()
-            except RuntimeError as error:
-                # Optuna's word for any error of the disk, which is what the user has to hear of.
-                raise (
-                    error.__context__ if isinstance(error.__context__, OSError) else error
-                ) from None
+            self._lock.release()
 
 
 def trial_config(question: Question, *drawn: dict[str, Any]) -> Config:
