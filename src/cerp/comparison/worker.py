@@ -35,6 +35,7 @@ from cerp.errors import BudgetError, CerpError
 from cerp.evaluation.baselines import Popularity
 from cerp.evaluation.evaluate import evaluate, users_to_judge
 from cerp.evaluation.metrics import Metrics
+from cerp.files import errors_named
 from cerp.runs.fit import fit_all
 from cerp.runs.fitted_model import FittedModel
 from cerp.runs.sealed import read_json
@@ -182,6 +183,11 @@ def _trained(
 def main(path: Path) -> None:
     """Do the job of a folder, and leave each result there as soon as it is known."""
     threading.Thread(target=_interrupt_when_input_ends, daemon=True).start()
+    with errors_named(path):
+        _do_job(path)
+
+
+def _do_job(path: Path) -> None:
     folder = JobFolder(path)
     described = json.loads((path / JOB_FILE).read_text("utf-8"))
     job, device = Job.from_dict(described["job"]), described["device"]
