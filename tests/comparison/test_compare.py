@@ -72,7 +72,7 @@ def test_a_disk_that_cannot_be_read_is_named(compared: Comparison, splits: Split
     with pytest.raises(OutputError, match="Input/output error"):
         cerp.compare(splits, "popularity", output=compared.folder, verbose=False, **TINY)
     with pytest.raises(OutputError, match="Input/output error"):
-        worker.main(compared.folder / "jobs" / "popularity.seed0")
+        worker.do_job(compared.folder / "jobs" / "popularity.seed0")
 
 
 def test_a_comparison_shows_itself_in_a_few_lines(compared: Comparison):
