@@ -30,7 +30,7 @@ def use_forked_workers(beside: Path) -> None:
         return _Worker(Path(command[-1]), settings["stdout"], beside)
 
     running.LOOK_EVERY_SECONDS = 0.02
-    running.subprocess = SimpleNamespace(Popen=start, PIPE=subprocess.PIPE)  # type: ignore[assignment]
+    vars(running)["subprocess"] = SimpleNamespace(Popen=start, PIPE=subprocess.PIPE)
 
 
 def wait_for_workers(beside: Path) -> None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import pytest
@@ -262,11 +263,12 @@ def test_a_length_in_two_ways_ends_the_connection():
 
 
 def test_steps_of_batches_take_turns_with_the_event_loop():
-    work, steps = Work(), []
+    work = Work()
+    steps: list[str] = []
 
     async def batch(name: str) -> None:
         for number in range(3):
-            await work.run_batch(lambda number=number: steps.append(f"{name}{number}"))
+            await work.run_batch(partial(steps.append, f"{name}{number}"))
             steps.append("loop")
 
     async def both() -> None:

@@ -133,7 +133,7 @@ def mean_user(users: Callable[[Int32Array], FloatArray], num_users: int, dim: in
 def _solved(matrix: DoubleArray, right: DoubleArray) -> DoubleArray:
     """``matrix⁻¹ · right``"""
     try:
-        found: DoubleArray = np.linalg.solve(matrix, right)
+        found: DoubleArray = np.linalg.solve(matrix, right).astype(np.float64, copy=False)
     except np.linalg.LinAlgError:
         raise ScoreError(TOO_LARGE) from None
     return found

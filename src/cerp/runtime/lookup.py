@@ -126,4 +126,5 @@ def _unit(vectors: Float32Array) -> Float32Array:
     """``v / ‖v‖``, 0 where that is zero; squares of 32-bit floats need 64 bits."""
     length = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))[:, None]
     unit = np.divide(vectors, length, out=np.zeros(vectors.shape), where=length > 0)
-    return unit.astype(np.float32)
+    single: Float32Array = unit.astype(np.float32)
+    return single
