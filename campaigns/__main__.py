@@ -3,7 +3,8 @@
     python -m campaigns --minutes 10              all of them
     python -m campaigns kills readers --minutes 2 --seed 7
 
-Writes results/campaigns.json, and ends with 1 if anything failed.
+Adds to results/campaigns.json, and ends with 1 if anything failed. Without a seed every run takes
+one that was not tried yet, so that the cases of several runs add up.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch and NumPy are imported
 
 from campaigns.harness import Attack, Campaign
+from campaigns.record import Record
 
 NO_LIMIT = 10**9
 CAMPAIGNS = {
@@ -30,7 +31,7 @@ CAMPAIGNS = {
     "run_folders": 600,
     "http_surface": 20_000,
     "markup": 56,
-    "torchrun_kills": 5,
+    "torchrun_kills": 200,
     "http_saturation": NO_LIMIT,
 }
 """By module, with the cases after which each is done; the last goes by time alone."""
@@ -42,17 +43,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(CAMPAIGNS)}")
     parser.add_argument("--minutes", type=float, default=10.0, help="for all of them together")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, help="if left out: one that was not tried yet")
     parser.add_argument("--output", type=Path, default=RESULT)
     asked = parser.parse_args()
     if unknown := set(asked.names) - set(CAMPAIGNS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; choose of {', '.join(CAMPAIGNS)}")
     names = asked.names or list(CAMPAIGNS)
-    results = {}
+    num_failures = 0
     for name in names:
-        results[name] = run(name, 60 * asked.minutes / len(names), asked.seed)
-    _write(asked.output, results)
-    return 1 if any(result["failures"] for result in results.values()) else 0
+        record = Record(asked.output, name)
+        seed = record.next_seed if asked.seed is None else asked.seed
+        found = run(name, 60 * asked.minutes / len(names), seed)
+        record.add(found)
+        num_failures += found["failures"]
+    return 1 if num_failures else 0
 
 
 def run(name: str, seconds: float, seed: int, most_cases: int | None = None) -> dict[str, Any]:
@@ -67,18 +71,6 @@ def run(name: str, seconds: float, seed: int, most_cases: int | None = None) -> 
         flush=True,
     )
     return found
-
-
-def _write(path: Path, results: dict[str, Any]) -> None:
-    """Keep what earlier runs found of other campaigns."""
-    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    machine = {
-        "python": platform.python_version(),
-        "processors": os.cpu_count(),
-        "load": round(os.getloadavg()[0], 1),
-    }
-    merged = kept | {name: result | {"machine": machine} for name, result in results.items()}
-    path.write_text(json.dumps(merged, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

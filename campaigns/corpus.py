@@ -6,6 +6,7 @@ A new section of the format is covered once a model here has it (see docs/format
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -14,25 +15,38 @@ from cerp.artifact.model import ComposedEmbedding, ShippedModel
 from cerp.artifact.quantize import VALUES_CODECS
 from cerp.assignment.index import Index
 from cerp.data.ids import Ids
+from cerp.export.item_only import items_only
+from golden_cold_start import COLD, cold_start_model
 from golden_filter import FILTER, MIXTURE
+from golden_lookup import GOLDEN_LOOKUP, golden_lookup
 from golden_model import GOLDEN, GOLDEN_CODED
+from golden_neighbours import NEIGHBOURS
+from small_cold_start import cold_model
 from small_filters import small_filter, small_mixture
 from small_models import BACKBONES, ENTITIES, coded_model, pruned, small_model
+from small_neighbours import small_neighbours
+
+GOLDEN_FILES = (GOLDEN, GOLDEN_CODED, FILTER, MIXTURE, NEIGHBOURS, COLD, GOLDEN_LOOKUP)
 
 
-def model_files() -> list[bytes]:
+@cache
+def model_files() -> tuple[bytes, ...]:
     """Files of every backbone, codec of values and positions, kind of index, ids and titles."""
-    golden = [path.read_bytes() for path in (GOLDEN, GOLDEN_CODED, FILTER, MIXTURE)]
+    golden = [path.read_bytes() for path in GOLDEN_FILES]
     models = [
         *(small_model(backbone) for backbone in BACKBONES),
         *(coded_model(backbone) for backbone in ("mf", "lightgcn")),
         small_filter(),
         *(small_mixture(backbone) for backbone in ("mf", "lightgcn", "propagated")),
+        items_only(coded_model()),
+        golden_lookup(),
     ]
     files = [encode(model, Encoding(values=values)) for model in models for values in VALUES_CODECS]
-    files += [encode(model, Encoding()) for model in _other_tables()]
+    files += [encode(model, Encoding()) for model in (*_other_tables(), *_other_parts())]
     files += [encode(small_model(), Encoding(seen=False, ids=False, titles=False))]
-    return golden + files
+    files += [encode(model, Encoding("int8", seen=False)) for model in (cold_model(), _als())]
+    files += [encode(cold_model(), Encoding(seen=False, popularity=True))]
+    return tuple(golden + files)
 
 
 def _other_tables() -> list[ShippedModel]:
@@ -56,3 +70,24 @@ def _other_tables() -> list[ShippedModel]:
         for kept in (0.05, 0.5, 1.0)
     ]
     return [replace(named, embedding=embedding) for embedding in joined]
+
+
+def _other_parts() -> list[ShippedModel]:
+    """Weights between items, vectors of items alone, vectors for lookups without a projection."""
+    lookup = golden_lookup()
+    first = lookup.embedding
+    assert isinstance(first, ComposedEmbedding)
+    plain = replace(first, tables=(replace(first.tables[0], index=Index("modulo", 2)),))
+    return [
+        small_neighbours(),
+        items_only(cold_model()),
+        _als(),
+        items_only(_als()),
+        replace(lookup, projection=None),
+        replace(lookup, embedding=plain, items=Ids.range(5)),
+    ]
+
+
+def _als() -> ShippedModel:
+    """Vectors that say how someone new is folded in, and users and items that are new."""
+    return replace(cold_model(), folding=cold_start_model().folding)

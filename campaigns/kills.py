@@ -8,6 +8,7 @@ until the fault strikes. Then another child does the same work again in the same
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import traceback
@@ -18,7 +19,8 @@ from pathlib import Path
 
 from safetensors.numpy import load_file
 
-from campaigns.faults import FAULTS, Fault, arm
+from campaigns.faults import FAULTS, Fault, arm, long_files_again
+from campaigns.forked_workers import use_forked_workers, wait_for_workers
 from campaigns.harness import Campaign
 from cerp.config import Config, PruneConfig, RunOptions, TrainConfig
 from cerp.data.splits import Splits
@@ -37,6 +39,12 @@ CONFIG = Config(
     prune=PruneConfig(epochs=1),
     train=TrainConfig(epochs=2, evaluate_every=1),
 )
+OTHER_METHODS = {
+    "filter": Config(method="filter"),
+    "neighbours": Config(method="neighbours", budgets=("100",)),
+    "als": Config(method="als", backbone="mf", budgets=("full",), dim=4),
+}
+COMPARED = ("comparison/results.jsonl", "comparison/jobs/*/*/*.cerp", "comparison/table.*")
 
 
 @dataclass(frozen=True)
@@ -54,8 +62,9 @@ def attack(campaign: Campaign) -> None:
     """Each fault is a case."""
     splits = synthetic(30, 20, 200).split(seed=0)
     with tempfile.TemporaryDirectory() as folder:
-        tasks = [_Prepared(task, Path(folder)) for task in _tasks(splits, Path(folder))]
+        tasks = [_Prepared(task, Path(folder)) for task in _tasks(splits)]
         rng, counts = campaign.rng, dict.fromkeys([task.name for task in tasks], 0)
+        faults = dict.fromkeys(FAULTS, 0)
         campaign.figures["operations"] = {task.name: task.operations for task in tasks}
         for number in campaign.rounds():
             task = tasks[number % len(tasks)]
@@ -63,8 +72,9 @@ def attack(campaign: Campaign) -> None:
             at = rng.randint(1, task.operations)
             problem = task.disturbed(at, fault)
             counts[task.name] += 1
+            faults[fault] += 1
             campaign.check(problem is None, f"{task.name}, {fault} at operation {at}: {problem}")
-        campaign.figures["cases"] = counts
+        campaign.figures |= {"cases": counts, "faults": faults}
 
 
 class _Prepared:
@@ -72,9 +82,11 @@ class _Prepared:
 
     def __init__(self, task: Task, folder: Path) -> None:
         self.task, self.name, self.folder = task, task.name, folder / task.name
+        # Once in this process: the children have all modules and caches then.
+        task.work(self._fresh())
         whole = self._fresh()
         self.operations = self._count(whole)
-        self.ends_with = _contents(whole, task.kept)
+        self.ends_with = contents(whole, task.kept)
         assert self.operations, f"{self.name} writes nothing"
         assert self.ends_with, f"{self.name} leaves nothing behind"
 
@@ -82,28 +94,32 @@ class _Prepared:
         """What is wrong after a fault and a second try; None: nothing."""
         folder = self._fresh()
         status = _in_child(lambda: self._armed(folder, at, fault))
+        wait_for_workers(folder.parent)
         if status == BROKEN:
-            return f"a raw error: {_said(folder)}"
+            return f"a raw error: {said(folder)}"
+        if (raw := folder.parent / "raw").exists():
+            return f"a raw error of a worker: {raw.read_text(encoding='utf-8')}"
         status = _in_child(lambda: self._armed(folder, None, fault))
         if status != ENDED:
-            return f"the second try ended with {status}: {_said(folder)}"
-        found = _contents(folder, self.task.kept)
+            return f"the second try ended with {status}: {said(folder)}"
+        found = contents(folder, self.task.kept)
         different = {name for name in self.ends_with if found.get(name) != self.ends_with[name]}
         return f"{', '.join(sorted(different))} came out different" if different else None
 
     def _armed(self, folder: Path, at: int | None, fault: Fault) -> None:
         arm(folder, at, fault)
-        _work(self.task, folder)
+        work_in(folder, self.task.work)
 
     def _count(self, folder: Path) -> int:
         def counted() -> None:
             counter = arm(folder)
-            _work(self.task, folder)
-            (folder.parent / "count").write_text(str(counter.count), encoding="utf-8")
+            work_in(folder, self.task.work)
+            (folder.parent / "count-0").write_text(str(counter.count), encoding="utf-8")
 
         status = _in_child(counted)
-        assert status == ENDED, f"{self.name} fails by itself: {_said(folder)}"
-        return int((folder.parent / "count").read_text(encoding="utf-8"))
+        assert status == ENDED, f"{self.name} fails by itself: {said(folder)}"
+        counts = folder.parent.glob("count-*")
+        return max(int(path.read_text(encoding="utf-8")) for path in counts)
 
     def _fresh(self) -> Path:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -111,25 +127,33 @@ class _Prepared:
         return self.folder / OUTPUT
 
 
-def _work(task: Task, folder: Path) -> None:
-    """End the process by how the work ended; what went wrong is said beside the folder."""
+def work_in(folder: Path, work: Callable[[Path], None]) -> None:
+    """End the process where the work fails; what went wrong is said beside the folder."""
     try:
-        task.work(folder)
+        work(folder)
     except CerpError as error:
+        long_files_again()
         (folder.parent / "said").write_text(str(error), encoding="utf-8")
         os._exit(REFUSED)
     except Exception:
+        long_files_again()
         (folder.parent / "said").write_text(traceback.format_exc()[-600:], encoding="utf-8")
         os._exit(BROKEN)
 
 
-def _said(folder: Path) -> str:
+def said(folder: Path) -> str:
+    """What went wrong."""
     said = folder.parent / "said"
     return said.read_text(encoding="utf-8") if said.exists() else "nothing was said"
 
 
 def _in_child(work: Callable[[], None]) -> int:
     """How a copy of this process ends that does something: its code, or minus a signal."""
+    return os.waitstatus_to_exitcode(os.waitpid(fork(work), 0)[1])
+
+
+def fork(work: Callable[[], None]) -> int:
+    """A copy of this process that does something, and then ends."""
     child = os.fork()
     if child == 0:
         quiet = os.open(os.devnull, os.O_WRONLY)
@@ -140,10 +164,10 @@ def _in_child(work: Callable[[], None]) -> int:
             os._exit(ENDED)
         finally:
             os._exit(BROKEN)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return child
 
 
-def _contents(folder: Path, kept: tuple[str, ...]) -> dict[str, str]:
+def contents(folder: Path, kept: tuple[str, ...]) -> dict[str, str]:
     """Digests of the files that matter."""
     return {
         str(path.relative_to(folder)): _digest(path)
@@ -153,16 +177,18 @@ def _contents(folder: Path, kept: tuple[str, ...]) -> dict[str, str]:
 
 
 def _digest(path: Path) -> str:
-    """Of all bytes; of the tensors of a product, whose header also says how long they took."""
+    """Of all bytes but those that say how long something took, and the order of result lines."""
     if path.suffix != ".safetensors":
-        return sha256(path.read_bytes()).hexdigest()
+        timeless = re.sub(rb'"seconds": [0-9.]+', b"", path.read_bytes())
+        lines = sorted(timeless.splitlines()) if path.suffix == ".jsonl" else [timeless]
+        return sha256(b"\n".join(lines)).hexdigest()
     tensors = load_file(path)
     return sha256(
         b"".join(name.encode() + tensors[name].tobytes() for name in sorted(tensors))
     ).hexdigest()
 
 
-def _tasks(splits: Splits, folder: Path) -> list[Task]:
+def _tasks(splits: Splits) -> list[Task]:
     import cerp
     from cerp.comparison import tuning_search
     from cerp.runs.fit import fit_all
@@ -177,14 +203,16 @@ def _tasks(splits: Splits, folder: Path) -> list[Task]:
     [model] = fit_all(splits, CONFIG, RunOptions(quiet=True))
 
     def compared(out: Path) -> None:
+        use_forked_workers(out.parent)
         cerp.compare(
-            splits, ["popularity"], output=out / "comparison", budgets="80%", backbones="mf",
+            splits, ["popularity", "ud"], output=out / "comparison", budgets="50%", backbones="mf",
             dim=4, epochs=1, prune_epochs=1, device="cpu", verbose=False,
         )  # fmt: skip
 
     def tuned(out: Path) -> None:
         # Whoever was killed is dead at once: nobody else is at work here.
-        tuning_search.ALIVE_EVERY_SECONDS, tuning_search.DEAD_AFTER_SECONDS = 0.1, 0.5
+        tuning_search.ALIVE_EVERY_SECONDS, tuning_search.DEAD_AFTER_SECONDS = 0.05, 0.2
+        tuning_search.GRACE_SECONDS = 3
         cerp.tune(
             splits, "ud", output=out / "tuned", backbone="mf", budget="50%", trials=2, epochs=1,
             dim=4, device="cpu", verbose=False,
@@ -199,10 +227,13 @@ def _tasks(splits: Splits, folder: Path) -> list[Task]:
             Task(f"train-{name}", trained(replace(CONFIG, backbone=name)), products)
             for name in ("mf", "mlp", "lightgcn")
         ),
-        Task("train-filter", trained(Config(method="filter")), products),
+        *(
+            Task(f"train-{name}", trained(config), products)
+            for name, config in OTHER_METHODS.items()
+        ),
         Task("export", exported, ("model.cerp",)),
         Task("split", lambda out: _saved(splits, out / "split"), ("split/*",)),
-        Task("compare", compared, ("comparison/results.jsonl",)),
+        Task("compare", compared, COMPARED),
         Task("tune", tuned, ("tuned/best.json",)),
     ]
 

@@ -12,19 +12,23 @@ import resource
 import signal
 import traceback
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
+import numpy as np
+
 from campaigns.corpus import model_files
 from campaigns.forging import forged
 from campaigns.harness import Campaign
 from cerp.artifact import decode
-from cerp.data.ids import Id
+from cerp.data.ids import Id, Ids
 from cerp.errors import CerpError, FileFormatError
 from cerp.runtime import Runtime
+from cerp.runtime.lookup import Lookup
 
 AT_ONCE = 500
 CPU_SECONDS = 1.0
@@ -79,7 +83,7 @@ def _under_limits() -> None:
 def warm_up() -> None:
     """Import and set up all that a case needs, so that limits are about the files."""
     for file in model_files():
-        use(decode_runtime(file), random.Random(0), over_http=True)
+        use(opened(file), random.Random(0), over_http=True)
 
 
 class TooLong(BaseException):
@@ -99,9 +103,9 @@ def try_files(seed: str, count: int) -> Tally:
         file = forged(rng.choice(corpus), rng)
         signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
         try:
-            runtime = decode_runtime(file)
+            ready = opened(file)
             models += 1
-            use(runtime, rng, over_http=models % SERVED_EVERY == 0)
+            use(ready, rng, over_http=models % SERVED_EVERY == 0)
         except CerpError:
             pass
         except (Exception, TooLong) as error:
@@ -118,33 +122,54 @@ def _place(error: BaseException) -> str:
     return f"({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
 
 
-def decode_runtime(file: bytes) -> Runtime:
-    """A runtime of a file."""
-    return Runtime(decode(file), file_bytes=len(file), max_memory=MAX_MEMORY)
+def opened(file: bytes) -> Runtime | Lookup:
+    """What `cerp.load` makes of a file."""
+    model = decode(file)
+    made = Lookup if model.is_lookup else Runtime
+    return made(model, file_bytes=len(file), max_memory=MAX_MEMORY)
 
 
-def use(runtime: Runtime, rng: random.Random, *, over_http: bool) -> None:
+def use(ready: Runtime | Lookup, rng: random.Random, *, over_http: bool) -> None:
     """Ask for everything that a model can be asked for; errors of ours are answers."""
-    user, item = (
-        ids.values[[rng.randrange(len(ids))]].tolist()[0] for ids in (runtime.users, runtime.items)
+    item = _drawn(ready.ids if isinstance(ready, Lookup) else ready.items, rng)
+    if isinstance(ready, Lookup):
+        _ask(
+            lambda: ready.vectors([item]),
+            lambda: ready.vectors(),
+            lambda: ready.nearest(item, 5),
+            lambda: repr(ready),
+        )
+        return
+    user = item if ready.is_item_only else _drawn(ready.users, rng)
+    _ask(
+        lambda: ready.recommend(user, 5, exclude_seen=False),
+        lambda: ready.recommend(user, 5),
+        lambda: ready.recommend(user, 5, unseen_items=True),
+        lambda: ready.similar_items(item, 5),
+        lambda: ready.recommend_for([item], 5),
+        lambda: ready.recommend_for([], 5),
+        lambda: ready.score(user, [item]),
+        lambda: ready.seen(user),
+        lambda: ready.lists_of(np.zeros(1, dtype=np.int32), 5),
+        lambda: repr(ready),
     )
-    for ask in (
-        lambda: runtime.recommend(user, 5, exclude_seen=False),
-        lambda: runtime.recommend(user, 5),
-        lambda: runtime.similar_items(item, 5),
-        lambda: runtime.recommend_for([item], 5),
-        lambda: runtime.score(user, [item]),
-        lambda: runtime.seen(user),
-        lambda: repr(runtime),
-    ):
+    if over_http:
+        _ask_over_http(ready, user, item)
+
+
+def _drawn(ids: Ids, rng: random.Random) -> Id:
+    drawn: Id = ids.values[[rng.randrange(len(ids))]].tolist()[0]
+    return drawn
+
+
+def _ask(*asks: Callable[[], object]) -> None:
+    for ask in asks:
         try:
             ask()
         except FileFormatError:
             raise AssertionError("a decoded file is malformed") from None
         except CerpError:
             continue
-    if over_http:
-        _ask_over_http(runtime, user, item)
 
 
 def _ask_over_http(runtime: Runtime, user: Id, item: Id) -> None:

@@ -32,8 +32,9 @@ def attack(campaign: Campaign) -> None:
 
 
 def _problem(file: bytes) -> str | None:
+    """What keeps the page from recommending from it; None: nothing."""
     try:
-        decode(file)
+        model = decode(file)
     except FileFormatError as error:
         return str(error)
-    return None
+    return "vectors for lookups" if model.is_lookup else None

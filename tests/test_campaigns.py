@@ -15,7 +15,7 @@ SHORT = {
     "model_files": 1000,
     "page_decoder": 400,
     "readers": 3000,
-    "kills": 4,
+    "kills": 10,
     "run_folders": 20,
     "http_surface": 200,
     "markup": 2,

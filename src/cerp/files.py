@@ -124,6 +124,12 @@ def _remove(scratch: Path) -> None:
             scratch.unlink()
 
 
+def remove(path: Path) -> None:
+    """Remove a file, if it is there."""
+    with errors_named(path):
+        path.unlink(missing_ok=True)
+
+
 def make_folder(path: Path) -> None:
     """Create a folder, and those above it, unless it is there."""
     with errors_named(path):

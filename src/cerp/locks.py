@@ -42,3 +42,20 @@ def claimed(folder: Path, writes: tuple[str, ...]) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def is_claimed(folder: Path) -> bool:
+    """Whether a process works in a folder now; False where the file system has no locks."""
+    from filelock import FileLock, Timeout
+
+    if not (folder / LOCK).exists():
+        return False
+    lock = FileLock(folder / LOCK, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        return True
+    except (NotImplementedError, OSError):
+        return False
+    lock.release()
+    return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import textwrap
 from pathlib import Path
@@ -17,7 +18,7 @@ from cerp.comparison.tuned import BestSettings
 from cerp.comparison.worker import JobFolder
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
-from cerp.errors import BusyError, ConfigError, TrainingError
+from cerp.errors import BusyError, ConfigError, OutputError, TrainingError
 from cerp.locks import claimed
 from cerp.methods import METHODS
 
@@ -61,6 +62,17 @@ def test_one_comparison_at_a_time_works_in_a_folder(compared: Comparison, splits
     ):
         cerp.compare(splits, "qr", output=compared.folder, verbose=False, **TINY)
     assert (compared.folder / "results.jsonl").read_bytes() == before
+
+
+def test_a_disk_that_cannot_be_read_is_named(compared: Comparison, splits: Splits, monkeypatch):
+    def broken(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(Splits, "load", broken)
+    with pytest.raises(OutputError, match="Input/output error"):
+        cerp.compare(splits, "popularity", output=compared.folder, verbose=False, **TINY)
+    with pytest.raises(OutputError, match="Input/output error"):
+        worker.do_job(compared.folder / "jobs" / "popularity.seed0")
 
 
 def test_a_comparison_shows_itself_in_a_few_lines(compared: Comparison):

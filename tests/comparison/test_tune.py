@@ -4,11 +4,13 @@ import errno
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from optuna.study import Study
 from typer.testing import CliRunner
 
 from cerp.cli import app
@@ -16,11 +18,13 @@ from cerp.cli.options import refuse_unclear_budgets
 from cerp.comparison import tuning_search
 from cerp.comparison.tune import tune
 from cerp.comparison.tuned import BestSettings, read_tuned
+from cerp.comparison.tuning_journal import drop_half_line
 from cerp.comparison.tuning_search import GRID, Question, TuningSearch, without_test
 from cerp.config import Config, RunOptions
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError, MissingExtra, OutputError, TrainingError
+from cerp.locks import claimed
 
 QUESTION = Question("ud", "mf", "75%", epochs=1, settings={"dim": 8})
 ASKED = {"method": "ud", "backbone": "mf", "budget": "75%", "epochs": 1, "dim": 8}
@@ -137,13 +141,87 @@ def test_a_trial_whose_process_died_is_taken_over(splits, training, tmp_path: Pa
     assert str(dead.number) in training.folders
 
 
+def test_a_search_goes_on_after_a_disk_that_took_half_an_entry(splits, training, tmp_path: Path):
+    whole = search(splits, tmp_path / "whole", trials=3)
+    training.fail_at = {len(training.configs) + 2: KeyboardInterrupt()}
+    with pytest.raises(KeyboardInterrupt):
+        search(splits, tmp_path / "full", trials=3)
+    with (tmp_path / "full" / "study.log").open("a") as journal:
+        journal.write('{"op_code": 4, "worker_id": "half')
+    assert search(splits, tmp_path / "full", trials=3) == whole
+
+
+def test_a_disk_that_fails_after_the_last_word_of_a_trial_is_named(
+    splits, training, monkeypatch, tmp_path: Path
+):
+    tell = Study.tell
+
+    def told(study: Study, *given: Any, **options: Any) -> None:
+        tell(study, *given, **options)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Study, "tell", told)
+        with pytest.raises(OutputError, match="Input/output error"):
+            search(splits, tmp_path)
+    assert len(search(splits, tmp_path).trials) == 6
+
+
+@pytest.mark.parametrize("lock_file", ["claim.lock", "study.log.lock"])
+def test_a_disk_that_fails_when_a_lock_is_given_back_is_named(
+    splits, training, monkeypatch, tmp_path: Path, lock_file: str
+):
+    rename = os.rename
+
+    def full(source: str, target: str) -> None:
+        if str(source).endswith(lock_file):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", full)
+    with pytest.raises(OutputError, match="No space left"):
+        search(splits, tmp_path)
+
+
+@pytest.mark.parametrize("left", [b"", b"half", b"one\n", b"one\nhalf", b"one\n" + b"x" * 5000])
+def test_half_a_line_is_dropped(tmp_path: Path, left: bytes):
+    path = tmp_path / "lines"
+    path.write_bytes(left)
+    drop_half_line(path)
+    assert path.read_bytes() == left[: left.rfind(b"\n") + 1]
+
+
+@pytest.mark.parametrize("hours", [-2, 2])
+def test_a_clock_that_was_set_brings_no_trial_to_a_halt(
+    splits, training, tmp_path: Path, hours: int
+):
+    dead = TuningSearch(splits, QUESTION, tmp_path, None, "cpu").claim()
+    seen = time.time() + 3600 * hours
+    os.utime(tmp_path / "trials" / f"{dead.number}.alive", (seen, seen))
+    assert len(search(splits, tmp_path).trials) == 6
+    assert str(dead.number) in training.folders
+
+
+@pytest.mark.parametrize("hours", [-2, 2])
+def test_a_trial_at_work_is_not_taken_over_when_the_clock_is_set(
+    splits, training, tmp_path: Path, hours: int
+):
+    first = TuningSearch(splits, QUESTION, tmp_path, 1, "cpu")
+    trial = first.claim()
+    seen = time.time() + 3600 * hours
+    with claimed(tmp_path / "trials" / str(trial.number), ()):
+        os.utime(tmp_path / "trials" / f"{trial.number}.alive", (seen, seen))
+        assert first._requeue_dead() == 1
+    assert first._requeue_dead() == 0
+
+
 def test_two_processes_share_the_trials(splits, training, tmp_path: Path):
     first = TuningSearch(splits, QUESTION, tmp_path, None, "cpu")
     second = TuningSearch(splits, QUESTION, tmp_path, None, "cpu")
-    claimed = [search.claim() for _ in range(3) for search in (first, second)]
-    points = [tuple(trial.params[name] for name in GRID) for trial in claimed]
+    started = [search.claim() for _ in range(3) for search in (first, second)]
+    points = [tuple(trial.params[name] for name in GRID) for trial in started]
     assert len(set(points)) == 6
-    for trial in claimed:
+    for trial in started:
         first.run(trial)
     assert (first.claim(), second.claim()) == (None, None)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -17,7 +20,7 @@ from cerp.cli import app
 from cerp.config import Config, PruneConfig, RunOptions, TrainConfig
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
-from cerp.errors import CerpError, ConfigError, DataError
+from cerp.errors import CerpError, ConfigError, DataError, OutputError
 from cerp.naming import model_file
 from cerp.runs.fit import fit_all, load_run
 from cerp.runs.folder import RunFolder
@@ -304,3 +307,19 @@ def test_a_run_says_in_words_how_the_data_differs(tmp_path: Path):
     fewer = synthetic(40, 30, 400).split()
     with pytest.raises(DataError, match="it has 40 users, where the run had"):
         load_run(run, fewer)
+
+
+@pytest.mark.parametrize(
+    "remove",
+    [lambda folder: folder.finish({}), lambda folder: folder.drop_stages(["trained-80pct"])],
+    ids=["checkpoint", "stages"],
+)
+def test_a_disk_that_fails_when_a_file_is_removed_is_named(
+    tmp_path: Path, monkeypatch, remove: Callable[[RunFolder], None]
+):
+    def broken(path: Path, **_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+
+    monkeypatch.setattr(Path, "unlink", broken)
+    with pytest.raises(OutputError, match="Input/output error"):
+        remove(RunFolder(tmp_path))

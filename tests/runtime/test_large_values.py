@@ -17,6 +17,7 @@ from cerp.artifact import (
     decode,
     encode,
 )
+from cerp.artifact.model import LeastSquares
 from cerp.errors import ScoreError
 from cerp.runtime import Runtime
 from small_models import ENTITIES, NUM_ITEMS, NUM_USERS, small_model
@@ -78,3 +79,20 @@ def test_vectors_that_overflow_when_they_are_composed_are_named(combine: str):
     )
     with pytest.raises(ScoreError, match="not finite numbers"):
         Runtime(model)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("folding", [None, LeastSquares(alpha=2.0, regularization=1.0)])
+def test_users_that_overflow_are_no_one_to_fold_in_by(folding: LeastSquares | None):
+    weight = np.ones((ENTITIES, 2), dtype=np.float32)
+    weight[0] = HUGE
+    table = Table(Index("identity"), weight)
+    model = replace(
+        small_model(),
+        embedding=ComposedEmbedding((table, table)),
+        positions=None,
+        folding=folding,
+    )
+    runtime = Runtime(model)
+    with pytest.raises(ScoreError, match="too large to make one for someone new"):
+        runtime.recommend_for(runtime.items.values.tolist()[:2])

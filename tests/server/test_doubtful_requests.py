@@ -39,6 +39,14 @@ def test_what_a_path_can_be_asked_with_is_said_in_full():
     assert client().post("/health").headers["Allow"] == "GET, HEAD"
 
 
+def test_the_same_is_said_of_models_beside_the_first():
+    model = small_model()
+    file = encode(model, Encoding())
+    app = create_app(Runtime(model), file, others={"films": (Runtime(model), file)})
+    answer = TestClient(app).delete("/models/films/recommend")
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, HEAD, POST")
+
+
 def test_a_length_in_two_ways_is_refused():
     headers = {"Content-Length": "2", "Transfer-Encoding": "chunked"}
     answer = client().post("/score", content=b"{}", headers=headers)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import pytest
@@ -256,6 +260,37 @@ def test_a_length_in_two_ways_ends_the_connection():
         received = all_of(client)
     assert received.startswith(b"HTTP/1.1 400 ")
     assert received.count(b"HTTP/1.1 ") == 1
+
+
+def test_steps_of_batches_take_turns_with_the_event_loop():
+    work = Work()
+    steps: list[str] = []
+
+    async def batch(name: str) -> None:
+        for number in range(3):
+            await work.run_batch(partial(steps.append, f"{name}{number}"))
+            steps.append("loop")
+
+    async def both() -> None:
+        await asyncio.gather(batch("a"), batch("b"))
+
+    asyncio.run(both())
+    assert steps == ["a0", "loop", "b0", "loop", "a1", "loop", "b1", "loop", "a2", "loop",
+                     "b2", "loop"]  # fmt: skip
+
+
+def test_serving_leaves_the_other_cores_alone_and_collects_no_old_garbage():
+    told = """
+import gc, numpy
+from threadpoolctl import threadpool_info
+from cerp.server.running import settle
+settle()
+print({one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"})
+print(gc.get_freeze_count() > 10_000)
+"""
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", told], env=environment, capture_output=True)
+    assert done.stdout.decode().split() == ["{1}", "True"]
 
 
 def test_a_batch_is_made_in_bounded_steps(monkeypatch: pytest.MonkeyPatch):

@@ -184,7 +184,7 @@ def _refuse_odd(found: dict[str, Any], what: str) -> None:
     for _ in range(DEEPEST + 1):
         texts = [value for value in level if isinstance(value, str)]
         texts += [key for value in level if isinstance(value, dict) for key in value]
-        if any("\ud800" <= sign <= "\udfff" for text in texts for sign in text):
+        if not all(map(_is_unicode, texts)):
             raise MalformedFileError(f"{what} holds half a surrogate pair, which is no character")
         if not all(_is_finite(value) for value in level if isinstance(value, int | float)):
             raise MalformedFileError(f"{what} holds a number that is too large")
@@ -197,6 +197,17 @@ def _refuse_odd(found: dict[str, Any], what: str) -> None:
         if not level:
             return
     raise MalformedFileError(f"{what} is nested more than {DEEPEST} deep")
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether it can be written as UTF-8, which has no half of a surrogate pair."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_finite(number: float) -> bool:

@@ -99,8 +99,9 @@ class Projection:
 
     def __call__(self, composed: FloatArray) -> FloatArray:
         """The vectors of composed ones, (n, numbers in v)."""
-        projected: FloatArray = composed @ (self.matrix * np.float32(self.scale))
-        projected += self.mean
+        with np.errstate(over="ignore", invalid="ignore"):  # who looks vectors up looks
+            projected: FloatArray = composed @ (self.matrix * np.float32(self.scale))
+            projected += self.mean
         return projected
 
 

@@ -70,7 +70,7 @@ def serve(
         from cerp.server.app import create_app, put_model
         from cerp.server.options import ServeOptions
         from cerp.server.reloading import Watch, WatchedFile
-        from cerp.server.running import make_server
+        from cerp.server.running import make_server, settle
     except ImportError as error:
         raise MissingExtra("Serving", error.name or "fastapi", "serve") from None
     from cerp.artifact import read_whole
@@ -114,6 +114,7 @@ def serve(
         if hasattr(signal, "SIGHUP"):
             signal.signal(signal.SIGHUP, lambda *_: watch.wake())
         watch.start()
+        settle()
         try:
             server.run(sockets=[listener])
         finally:

@@ -143,6 +143,6 @@ def _target(output: Path, source: Path) -> Path:
     if output.suffix == ".cerp":
         refuse_unwritable(output)
         return output
-    if output.is_file():
+    if output.exists() and not output.is_dir():
         raise ConfigError(f"{output} is a file; name a folder, or a file that ends in .cerp")
     return output / source.name

@@ -19,7 +19,7 @@ from cerp.comparison.worker import DATA_FOLDER, JOB_FILE, LOG_FILE, RESULTS_FILE
 from cerp.config import differences
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, TrainingError
-from cerp.files import ABANDONED_SECONDS, make_folder, sweep, write_json
+from cerp.files import ABANDONED_SECONDS, errors_named, make_folder, sweep, write_json
 from cerp.locks import claimed
 
 LOOK_EVERY_SECONDS = 0.2
@@ -29,8 +29,11 @@ WORKER = [sys.executable, "-m", "cerp.comparison.worker"]
 
 @contextmanager
 def one_at_a_time(folder: Path) -> Iterator[None]:
-    """Hold the folder of a comparison, from reading its results to writing its tables."""
-    with claimed(folder, (RESULTS_FILE, DATA_FOLDER, "table.*")):
+    """Hold the folder of a comparison, from reading its results to writing its tables.
+
+    An error of its disk is named, wherever it comes from.
+    """
+    with errors_named(folder), claimed(folder, (RESULTS_FILE, DATA_FOLDER, "table.*")):
         for inside in (folder / "users", *(folder / "jobs").glob("*")):
             # A worker may outlive the process that held the folder by a checkpoint.
             sweep(inside, ("*",), ABANDONED_SECONDS)

@@ -16,7 +16,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,15 +25,16 @@ import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
 from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from cerp.comparison.tuned import BestSettings, TriedSettings
+from cerp.comparison.tuning_journal import ClaimLock, journal
 from cerp.comparison.variants import Range, Space, config_of, nested, variant
 from cerp.config import Config, RunOptions, differences
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, TrainingError
 from cerp.files import make_folder
+from cerp.locks import is_claimed
 from cerp.runs.fit import fit_all
 
 GRID: dict[str, tuple[float, ...]] = {
@@ -51,6 +52,8 @@ SPACE: Space = {
 ALIVE_EVERY_SECONDS = 5.0
 DEAD_AFTER_SECONDS = 60.0
 """A trial that has not touched its file for so long has lost its process."""
+GRACE_SECONDS = 30
+"""After which the lock of a process that was killed in the middle of an entry is taken."""
 
 
 TRIED = (TrialState.COMPLETE, TrialState.PRUNED)
@@ -95,10 +98,10 @@ class TuningSearch:
         make_folder(folder / "trials")
         # The journal locks each of its entries. This lock makes one step of several: two
         # processes must neither both set up the search nor both start its last trial.
-        self._lock = JournalFileOpenLock(str(folder / "claim"))
+        self._lock = ClaimLock(str(folder / "claim"), GRACE_SECONDS)
         with self._alone():
             self.study = optuna.create_study(
-                storage=JournalStorage(JournalFileBackend(str(folder / "study.log"))),
+                storage=JournalStorage(journal(folder / "study.log", GRACE_SECONDS)),
                 study_name="cerp",
                 direction="maximize",
                 load_if_exists=True,
@@ -142,7 +145,7 @@ class TuningSearch:
                 trial.set_user_attr("error", str(error))
                 self.study.tell(trial, state=TrialState.PRUNED)
             except BaseException:
-                self._requeue(trial)
+                self._give_back(trial)
                 raise
         shutil.rmtree(place, ignore_errors=True)
         self._alive_file(name).unlink(missing_ok=True)
@@ -207,12 +210,19 @@ class TuningSearch:
         clock.touch()
         now = clock.stat().st_mtime
         running = self._in_state(TrialState.RUNNING)
-        dead = [
-            trial for trial in running if now - self._last_sign_of_life(trial) > DEAD_AFTER_SECONDS
-        ]
+        dead = [trial for trial in running if self._is_dead(trial, now)]
         for trial in dead:
             self._requeue(trial)
         return len(running) - len(dead)
+
+    def _give_back(self, trial: Trial) -> None:
+        """Queue a trial again that was not ended, where the disk allows that.
+
+        Else it looks as if its process had died, and is taken over as such.
+        """
+        with suppress(OSError):
+            if trial.number in {running.number for running in self._in_state(TrialState.RUNNING)}:
+                self._requeue(trial)
 
     def _requeue(self, trial: Trial | FrozenTrial) -> None:
         """Another trial with the same settings, which goes on in the same folder.
@@ -227,6 +237,14 @@ class TuningSearch:
 
     def _in_state(self, *states: TrialState) -> list[FrozenTrial]:
         return self.study.get_trials(deepcopy=False, states=states)
+
+    def _is_dead(self, trial: FrozenTrial, now: float) -> bool:
+        """Whether its process has gone; a clock that was set, or slept, is no proof of that.
+
+        A sign from the future is one from before the clock was set back.
+        """
+        is_silent = abs(now - self._last_sign_of_life(trial)) > DEAD_AFTER_SECONDS
+        return is_silent and not is_claimed(self.folder / "trials" / _folder_name(trial))
 
     def _last_sign_of_life(self, trial: FrozenTrial) -> float:
         path = self._alive_file(_folder_name(trial))

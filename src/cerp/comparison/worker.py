@@ -35,6 +35,7 @@ from cerp.errors import BudgetError, CerpError
 from cerp.evaluation.baselines import Popularity
 from cerp.evaluation.evaluate import evaluate, users_to_judge
 from cerp.evaluation.metrics import Metrics
+from cerp.files import errors_named
 from cerp.runs.fit import fit_all
 from cerp.runs.fitted_model import FittedModel
 from cerp.runs.sealed import read_json
@@ -180,18 +181,24 @@ def _trained(
 
 
 def main(path: Path) -> None:
-    """Do the job of a folder, and leave each result there as soon as it is known."""
+    """Do the job of a folder until it is done, or nobody waits for it any more."""
     threading.Thread(target=_interrupt_when_input_ends, daemon=True).start()
+    do_job(path)
+
+
+def do_job(path: Path) -> None:
+    """Do the job of a folder, and leave each result there as soon as it is known."""
     folder = JobFolder(path)
-    described = json.loads((path / JOB_FILE).read_text("utf-8"))
-    job, device = Job.from_dict(described["job"]), described["device"]
-    if described["threads"]:
-        torch.set_num_threads(described["threads"])
-    found: list[Result] = []
-    with freed_memory_kept(device):
-        for result in work(job, Splits.load(folder.comparison / DATA_FOLDER), folder, device):
-            found.append(result)
-            write_lines(path / RESULTS_FILE, found)
+    with errors_named(path):
+        described = json.loads((path / JOB_FILE).read_text("utf-8"))
+        job, device = Job.from_dict(described["job"]), described["device"]
+        if described["threads"]:
+            torch.set_num_threads(described["threads"])
+        found: list[Result] = []
+        with freed_memory_kept(device):
+            for result in work(job, Splits.load(folder.comparison / DATA_FOLDER), folder, device):
+                found.append(result)
+                write_lines(path / RESULTS_FILE, found)
 
 
 def _interrupt_when_input_ends() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from cerp.config import differences
 from cerp.errors import ConfigError, DataError
-from cerp.files import make_folder, replacing
+from cerp.files import errors_named, make_folder, remove, replacing
 from cerp.locks import claimed
 from cerp.naming import budget_file
 from cerp.portfolio.choice import Tried
@@ -84,10 +84,11 @@ class PortfolioFolder:
     def clear(self) -> None:
         """Remove the portfolio that is here, and the run of its winner."""
         RunFolder(self.path).clear()
-        (self.path / PORTFOLIO).unlink(missing_ok=True)
-        for run in (self.path / TRIED).iterdir():
-            if run.is_dir():  # the lock stays
-                shutil.rmtree(run)
+        remove(self.path / PORTFOLIO)
+        with errors_named(self.path / TRIED):
+            for run in (self.path / TRIED).iterdir():
+                if run.is_dir():  # the lock stays
+                    shutil.rmtree(run)
 
     def freeze(self, asked: dict[str, Any], frozen: Frozen) -> None:
         """Keep the choice; from now on the winner may read the test part."""

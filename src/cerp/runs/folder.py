@@ -29,7 +29,7 @@ from cerp.config import Config, differences
 from cerp.data.splits import Splits
 from cerp.errors import CheckpointError, ConfigError, DataError
 from cerp.export.size_limit import SizeLimit
-from cerp.files import make_folder, write_bytes, write_json, write_text
+from cerp.files import make_folder, remove, write_bytes, write_json, write_text
 from cerp.locks import claimed
 from cerp.methods import METHODS
 from cerp.methods.base import CHECKPOINT
@@ -229,7 +229,7 @@ class RunFolder:
         """Remove what finished trainings left."""
         if rank() == 0:
             for name in names:
-                self.stage(name).unlink(missing_ok=True)
+                remove(self.stage(name))
 
     # The whole run
 
@@ -242,7 +242,7 @@ class RunFolder:
         """All is there: write the figures, and drop the checkpoint."""
         if rank() == 0:
             write_json(self.path / RESULT, result)
-            (self.path / CHECKPOINT).unlink(missing_ok=True)
+            remove(self.path / CHECKPOINT)
 
     def missing(self, plan: Plan) -> list[str]:
         """What a finished run has in its folder and this one has not."""
@@ -274,7 +274,7 @@ class RunFolder:
             )
         for pattern in (*WRITTEN, ".*.safetensors"):
             for path in self.path.glob(pattern):
-                path.unlink()
+                remove(path)
         for folder in (SPLIT, "teacher"):
             shutil.rmtree(self.path / folder, ignore_errors=True)
 

@@ -48,6 +48,10 @@ softmax, and of many the step from the mean user goes too far."""
 
 MEAN_USER = 0.1
 """κ: how much the mean user counts in the least squares of someone new."""
+TOO_LARGE = (
+    "the vectors of this model are too large to make one for someone new; it has diverged in "
+    "training"
+)
 
 
 class FoldIn:
@@ -92,16 +96,10 @@ class FoldIn:
             return self.mean
         evidence = min(len(liked), MOST_EVIDENCE)
         surprise = self.items[liked].mean(axis=0, dtype=np.float64) - self.expected
-        try:
-            step = np.linalg.solve(
-                np.eye(len(self.mean)) + evidence * self.spread,
-                evidence * self.user_covariance @ surprise,
-            )
-        except np.linalg.LinAlgError:
-            raise ScoreError(
-                "the vectors of this model are too large to make one for someone new; it has "
-                "diverged in training"
-            ) from None
+        step = _solved(
+            np.eye(len(self.mean)) + evidence * self.spread,
+            evidence * self.user_covariance @ surprise,
+        )
         vector: DoubleArray = self.mean + step
         return vector
 
@@ -118,11 +116,10 @@ class AlsFoldIn:
     def vector(self, liked: Int32Array) -> DoubleArray:
         """The vector z of someone who likes these items, by distinct codes."""
         chosen = self.items[liked].astype(np.float64)
-        vector: DoubleArray = np.linalg.solve(
+        return _solved(
             (1 + MEAN_USER) * self.gram + (self.alpha - 1) * chosen.T @ chosen,
             self.prior + self.alpha * chosen.sum(axis=0),
         )
-        return vector
 
 
 class SummedHistory:
@@ -140,7 +137,18 @@ def mean_user(users: Callable[[Int32Array], FloatArray], num_users: int, dim: in
     """The mean of all users' vectors; ``users`` gives those of some."""
     sums = [users(some).sum(axis=0, dtype=np.float64) for some in _in_blocks(num_users, dim)]
     mean: DoubleArray = np.sum(sums, axis=0) / num_users
+    if not np.isfinite(mean).all():
+        raise ScoreError(TOO_LARGE)
     return mean
+
+
+def _solved(matrix: DoubleArray, right: DoubleArray) -> DoubleArray:
+    """``matrix⁻¹ · right``"""
+    try:
+        found: DoubleArray = np.linalg.solve(matrix, right).astype(np.float64, copy=False)
+    except np.linalg.LinAlgError:
+        raise ScoreError(TOO_LARGE) from None
+    return found
 
 
 def _in_blocks(num_users: int, dim: int) -> Iterator[Int32Array]:

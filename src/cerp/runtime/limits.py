@@ -54,6 +54,22 @@ class Limits:
         products = num_entities * dim**2 + 2 * dim**3
         self._refuse_steps(products // PRODUCTS_PER_STEP, "recommending for someone new takes")
 
+    def refuse_vectors(self, model: ShippedModel, count: int) -> None:
+        """Refuse to hand out so many vectors of a file for lookups where they take more."""
+        needed = count * model.dim * np.dtype(np.float32).itemsize
+        if needed > self.memory:
+            raise ConfigError(
+                f"{count:,} vectors take {needed:,} bytes, more than max_memory={self.memory}; "
+                "name fewer ids, or give more if the file is one that you trust"
+            )
+        self._refuse_steps(lookup_steps_of(model, count), f"composing {count:,} vectors takes")
+
+    def refuse_comparison(self, model: ShippedModel) -> None:
+        """Refuse to compare all vectors of a file for lookups with one where that takes more."""
+        count = len(model.items)
+        steps = lookup_steps_of(model, count) + count * model.dim
+        self._refuse_steps(steps, f"comparing {count:,} vectors takes")
+
     def _refuse_steps(self, steps: int, what: str) -> None:
         if steps > self.steps:
             raise ConfigError(
@@ -89,4 +105,13 @@ def steps_of(model: ShippedModel) -> int:
     if model.head == "tower":
         products = len(model.items) * model.dim * model.weights["first.bias"].size
         steps += products // PRODUCTS_PER_STEP
+    return steps
+
+
+def lookup_steps_of(model: ShippedModel, count: int) -> int:
+    """Values that are read, added or multiplied for so many vectors of a file for lookups."""
+    assert isinstance(model.embedding, ComposedEmbedding)
+    steps: int = count * sum(1 + table.weight.shape[1] for table in model.embedding.tables)
+    if model.projection is not None:
+        steps += count * model.projection.matrix.size // PRODUCTS_PER_STEP
     return steps

@@ -9,10 +9,12 @@ import numpy as np
 
 from cerp.artifact import ComposedEmbedding, ShippedModel
 from cerp.data.ids import Float32Array, Id, Ids, Int64Array
-from cerp.errors import ConfigError, DataError
+from cerp.errors import ConfigError, DataError, ScoreError
+from cerp.runtime.limits import MAX_MEMORY, Limits
 
 STRETCH = 1 << 14
-"""Vectors that are composed together: memory is that of so many, whatever the file holds."""
+STRETCH_BYTES = 1 << 22
+"""Vectors that are composed together, and their size: memory is that of so many."""
 
 
 class Neighbour(NamedTuple):
@@ -26,14 +28,24 @@ class Neighbour(NamedTuple):
 class Lookup:
     """The vectors of a file that has no recommender: what `cerp.compress` writes.
 
-    They are composed when they are asked for; held are the tables and codes of the file.
+    They are composed when they are asked for; held are the tables and codes of the file. What is
+    asked for may take ``max_memory`` bytes, and as many steps as `cerp.runtime.limits` allows.
     """
 
-    def __init__(self, model: ShippedModel, *, file_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        model: ShippedModel,
+        *,
+        file_bytes: int | None = None,
+        max_memory: int | str = MAX_MEMORY,
+    ) -> None:
         if not model.is_lookup or not isinstance(model.embedding, ComposedEmbedding):
             raise ConfigError("the file holds a recommender, and no vectors for lookups")
         self.model, self.file_bytes = model, file_bytes
         self._embedding = model.embedding
+        self._limits = Limits.of(max_memory, file_bytes)
+        widest = max(self.dim, model.embedding.dim)
+        self._stretch = max(1, min(STRETCH, STRETCH_BYTES // (4 * widest)))
 
     def __repr__(self) -> str:
         """How many vectors there are, how long, and in how many bytes."""
@@ -55,9 +67,13 @@ class Lookup:
 
     def vectors(self, ids: Iterable[Id] | None = None) -> Float32Array:
         """Vectors of ids, float32, (number of ids, dim); of all, in order, where none are named."""
-        codes = np.arange(len(self)) if ids is None else self._codes(ids)
+        codes = None if ids is None else self._codes(ids)
+        count = len(self) if codes is None else len(codes)
+        self._limits.refuse_vectors(self.model, count)
+        if codes is None:
+            codes = np.arange(count)
         found = np.empty((len(codes), self.dim), dtype=np.float32)
-        for part in _stretches(len(codes)):
+        for part in self._stretches(count):
             found[part] = self._composed(codes[part])
         return found
 
@@ -68,11 +84,12 @@ class Lookup:
         """
         if k < 1:
             raise ConfigError(f"k must be at least 1, got {k}")
+        self._limits.refuse_comparison(self.model)
         code = int(self._codes([id])[0])
         target = _unit(self._composed(np.array([code])))[0]
         similarity = np.empty(len(self), dtype=np.float32)
-        for part in _stretches(len(self)):
-            similarity[part] = _unit(self._composed(np.arange(len(self))[part])) @ target
+        for part in self._stretches(len(self)):
+            similarity[part] = _unit(self._composed(np.arange(part.start, part.stop))) @ target
         similarity[code] = -np.inf
         k = min(k, len(self) - 1)
         best = np.lexsort((np.arange(len(self)), -similarity))[:k]
@@ -81,9 +98,17 @@ class Lookup:
             for place, code in enumerate(best)
         ]
 
+    def _stretches(self, count: int) -> Iterator[slice]:
+        size = self._stretch
+        return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
     def _composed(self, codes: Int64Array) -> Float32Array:
         composed = self._embedding.vectors(codes, len(self))
-        return composed if self.model.projection is None else self.model.projection(composed)
+        if self.model.projection is not None:
+            composed = self.model.projection(composed)
+        if not np.isfinite(composed).all():
+            raise ScoreError("a vector is not finite; values of the file are too large to be added")
+        return composed
 
     def _codes(self, ids: Iterable[Id]) -> Int64Array:
         wanted = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
@@ -97,11 +122,9 @@ class Lookup:
         return self.ids.encode(wanted).astype(np.int64)
 
 
-def _stretches(count: int) -> Iterator[slice]:
-    return (slice(start, min(start + STRETCH, count)) for start in range(0, count, STRETCH))
-
-
 def _unit(vectors: Float32Array) -> Float32Array:
-    length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit: Float32Array = np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0)
-    return unit
+    """``v / ‖v‖``, 0 where that is zero; squares of 32-bit floats need 64 bits."""
+    length = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))[:, None]
+    unit = np.divide(vectors, length, out=np.zeros(vectors.shape), where=length > 0)
+    single: Float32Array = unit.astype(np.float32)
+    return single

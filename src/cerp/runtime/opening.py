@@ -24,7 +24,7 @@ def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) ->
     max_memory
         What recommending from it may take, in bytes or as ``"2GB"``. A small file can describe
         vectors without end, which are composed as soon as it is loaded. Those of a file for
-        lookups are composed when they are asked for.
+        lookups are composed when they are asked for, and may take as much then.
 
     Returns
     -------
@@ -44,5 +44,5 @@ def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) ->
     """
     data, model = read_whole(fetched(str(path)) if is_on_hub(path) else Path(path))
     if model.is_lookup:
-        return Lookup(model, file_bytes=len(data))
+        return Lookup(model, file_bytes=len(data), max_memory=max_memory)
     return Runtime(model, file_bytes=len(data), max_memory=max_memory)

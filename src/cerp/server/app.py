@@ -145,10 +145,11 @@ async def _http_problem(request: Request, error: HTTPException) -> Response:
 
 def _methods(request: Request) -> list[str]:
     """All that the path can be asked with: it may have a route for each."""
+    path = request.url.path.removeprefix(request.scope.get("root_path", ""))
     routes = [
         route
         for route in request.app.state.routes
-        if isinstance(route, Route) and route.path_regex.match(request.url.path)
+        if isinstance(route, Route) and route.path_regex.match(path)
     ]
     found = {method for route in routes for method in route.methods or ()}
     return sorted(found | ({"HEAD"} if "GET" in found else set()))

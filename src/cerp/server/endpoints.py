@@ -53,7 +53,7 @@ QUICK = 2**23
 """Multiplications for a list, up to which it is made on the event loop: a few milliseconds."""
 STEP = 2**28
 """Multiplications of one step of a batch: some 50 milliseconds of a thread."""
-LISTED_AT_ONCE = 4096
+LISTED_AT_ONCE = 1024
 """Items in the lists of one step, which become objects and text."""
 SHORT_BODY = 2**14
 """Bytes of JSON that are parsed on the event loop: a fraction of a millisecond."""
@@ -158,7 +158,8 @@ async def recommend_many(served: Given, asked: RecommendRequest) -> Response:
             parts.append(
                 await served.work.run_batch(partial(_written_of_users, served, asked, step))
             )
-    return Response(f'{{"results":[{",".join(parts)}]}}', media_type="application/json")
+    body = await served.work.run_batch(lambda: b'{"results":[%s]}' % ",".join(parts).encode())
+    return Response(body, media_type="application/json")
 
 
 def _users_at_once(multiplications: int, k: int) -> int:

@@ -20,12 +20,13 @@ class Work:
     """Two threads beside the event loop: one for steps of batches, one for everything else.
 
     No more, because the interpreter lets only one thread calculate in Python at a time, and the
-    event loop waits for its turn behind all of them. NumPy's products use all cores.
+    event loop waits for its turn behind all of them.
     """
 
     def __init__(self) -> None:
         self._short = ThreadPoolExecutor(1, thread_name_prefix="cerp")
         self._long = ThreadPoolExecutor(1, thread_name_prefix="cerp-batches")
+        self._turn = asyncio.Lock()
         self.requests = self.batches = 0
         """That are being answered."""
 
@@ -39,5 +40,10 @@ class Work:
         return await asyncio.get_running_loop().run_in_executor(self._short, step)
 
     async def run_batch(self, step: Callable[[], Answer]) -> Answer:
-        """The answer of one step of a batch."""
-        return await asyncio.get_running_loop().run_in_executor(self._long, step)
+        """The answer of one step of a batch.
+
+        The next step is handed over when the event loop has seen the end of this one: it has a
+        turn of its own in between, in which nobody takes the interpreter's lock from it.
+        """
+        async with self._turn:
+            return await asyncio.get_running_loop().run_in_executor(self._long, step)
