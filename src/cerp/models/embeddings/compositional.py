@@ -39,6 +39,9 @@ CODED_DEVIATION = 0.1
 """Of the first values of rows that learned codes choose."""
 FEW = 4
 """Where lookups name less than one of so many rows, only those are pruned, not the codebooks."""
+MANY = 3
+"""Where so many times the ids of a lookup are as many as all ids, the whole table is made at once,
+for codes: 8,192 ids of 5,000 with 24 books take 0.7 ms, forward and backward, instead of 29."""
 
 
 class CompositionalEmbedding(PrunableEmbedding):
@@ -166,6 +169,9 @@ class CompositionalEmbedding(PrunableEmbedding):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Vectors of ids: shape (*,) to (*, embedding_dim)."""
+        many = self.hash is None and MANY * ids.numel() >= self.num_embeddings
+        if many and not torch.compiler.is_compiling():
+            return F.embedding(checked_ids(ids), self.table())
         chosen = self._chosen(ids)
         few = FEW * ids.numel() * len(chosen) < self.num_rows
         if few and self.state != "dense":
