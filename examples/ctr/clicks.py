@@ -188,8 +188,9 @@ def criteo_shaped(largest: int = 50_000, rows: int = 400_000, seed: int = 0) -> 
     """Made-up clicks in Criteo's 26 fields, sizes beyond ``largest`` / 10 compressed to end there.
 
     An id's effect is that of its group, with as much again of its own: ``a_k = g(k) + o_k``, in 4
-    dimensions; ids occur by Zipf's law, and a click has the odds ``exp(Σ_f w·a + Σ_f<g ⟨a, a'⟩ - b)``,
-    scaled so that no model that knew all of this would be certain.
+    dimensions and one of its own for the first order; ids occur by Zipf's law. The log odds of a
+    click are the sum of first orders and that of ``⟨a_f, a_g⟩`` over pairs of fields, each at a
+    deviation of 1, less 1.3: no model that knew all of this would be certain.
     """
     rng = np.random.default_rng(seed)
     sizes = [_compressed(size, largest) for size in CRITEO_SHAPE]
@@ -212,9 +213,7 @@ def criteo_shaped(largest: int = 50_000, rows: int = 400_000, seed: int = 0) -> 
     held = rows // 10
     every = Rows(ids, labels.astype(np.float32))
     fields = {f"C{number}": size for number, size in enumerate(sizes, 1)}
-    return Clicks(
-        "criteo-shaped", fields, every[2 * held :], every[held : 2 * held], every[:held]
-    )
+    return Clicks("criteo-shaped", fields, every[2 * held :], every[held : 2 * held], every[:held])
 
 
 def _compressed(size: int, largest: int) -> int:

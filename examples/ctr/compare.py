@@ -33,7 +33,7 @@ from examples.ctr.training import BATCH, auc, log_loss, predict, train
 
 DIM = 16
 BUDGETS = ("90%", "95%", "99%", "99.9%")
-RATES, LATER_RATES = (3e-3, 1e-2), (1e-3, 3e-3)
+RATES, LATER_RATES = (3e-3, 1e-2), (1e-4, 5e-4)
 EPOCHS = {"frappe": 10, "ml-100k": 8, "criteo-shaped": 3}
 NETWORKS: Mapping[str, Callable[..., nn.Module]] = {"deepfm": DeepFM, "dcn-v2": DCNv2}
 

@@ -7,13 +7,15 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from cerp.assignment.hashing import smallest_bucket_count
+from cerp.assignment.hashing import Hash, smallest_bucket_count
+from cerp.choices import Hashing
 from cerp.errors import BudgetError
 from cerp.methods.pep import PrunableTable
 from cerp.nn import CompositionalEmbedding
 
 START = 0.05
 """Deviation of first values."""
+KIND: Hashing = "quotient-remainder"
 
 
 class OneTable(nn.Module):
@@ -76,7 +78,9 @@ def quotient_remainder(fields: Mapping[str, int], dim: int, limit: int) -> OneTa
     fewest = smallest_bucket_count(ids)
     width = _width(limit, 2 * fewest, dim)
     buckets = max(limit // (2 * width), fewest)
-    table = CompositionalEmbedding(ids, width, buckets=buckets, hash_name="quotient-remainder")
+    while buckets > fewest and sum(Hash(KIND, ids, buckets).rows) * width > limit:
+        buckets -= 1
+    table = CompositionalEmbedding(ids, width, buckets=buckets, hash_name=KIND)
     return OneTable(fields, table)
 
 

@@ -169,18 +169,28 @@ class CompositionalEmbedding(PrunableEmbedding):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Vectors of ids: shape (*,) to (*, embedding_dim)."""
-        many = self.hash is None and MANY * ids.numel() >= self.num_embeddings
-        if many and not torch.compiler.is_compiling():
+        if self._is_most(ids):
             return F.embedding(checked_ids(ids), self.table())
         chosen = self._chosen(ids)
-        few = FEW * ids.numel() * len(chosen) < self.num_rows
-        if few and self.state != "dense":
+        if self.state != "dense" and self._is_few(ids, len(chosen)):
             first, *others = self._pruned_rows(chosen)
         else:
             first, *others = map(F.embedding, chosen, self.codebooks(self.effective_weight()))
         for part in others:
             first = first + part
         return self._zero_padding(first, ids)
+
+    def _is_most(self, ids: Tensor) -> bool:
+        """Whether to make the whole table, of learned codes, for so many ids."""
+        if self.hash is not None or torch.compiler.is_compiling():
+            return False
+        return MANY * ids.numel() >= self.num_embeddings
+
+    def _is_few(self, ids: Tensor, books: int) -> bool:
+        """Whether to prune only the rows that are named; always where any number may come."""
+        if _is_exporting():
+            return True
+        return FEW * ids.numel() * books < self.num_rows
 
     def _pruned_rows(self, chosen: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """The rows that are named, of each book, at the price of those alone.
@@ -338,6 +348,12 @@ class CompositionalEmbedding(PrunableEmbedding):
             self.book_rows = (self.num_rows // saved.shape[1],) * saved.shape[1]
         self._compositions.clear()
         super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+def _is_exporting() -> bool:
+    """Whether ``torch.export`` looks on; before torch 2.7 it is not told from ``torch.compile``."""
+    asked = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
+    return bool(asked())
 
 
 def _hash_indices(buckets: Hash) -> tuple[Index, Index]:
