@@ -160,6 +160,7 @@ def main() -> None:
     parser.add_argument("--largest", type=int, default=20_000, help="ids of the largest field")
     parser.add_argument("--rows", type=int, default=200_000, help="of the made-up set")
     parser.add_argument("--rates", type=float, nargs="+", default=RATES)
+    parser.add_argument("--budgets", nargs="+", default=BUDGETS)
     parser.add_argument("-o", "--output", type=Path, required=True)
     given = parser.parse_args()
     folder = Path(os.environ.get("CERP_DATA_DIR", "."))
@@ -167,7 +168,7 @@ def main() -> None:
         clicks = criteo_shaped(given.largest, given.rows)
     else:
         clicks = {"frappe": frappe, "ml-100k": movielens}[given.data](folder / given.data)
-    rows = compare(clicks, given.network, rates=given.rates)
+    rows = compare(clicks, given.network, given.budgets, rates=given.rates)
     command = f"python -m examples.ctr.compare {given.data} {given.network}"
     there = json.loads(given.output.read_text())["rows"] if given.output.exists() else []
     kept = [row for row in there if (row["data"], row["network"]) != (given.data, given.network)]

@@ -30,7 +30,7 @@ from examples.sequences.sasrec import BATCH, SASRec, ndcg, train
 DIM = 48
 BUDGETS = ("90%", "95%", "99%")
 LENGTHS = {"video-games": 15, "ml-100k": 40}
-EPOCHS = {"video-games": 12, "ml-100k": 40}
+EPOCHS = {"video-games": 8, "ml-100k": 40}
 READERS = {"video-games": video_games, "ml-100k": movielens}
 RATE, LATER_RATE = 3e-3, 1e-3
 BOOKS = 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -16,6 +17,8 @@ from examples.sequences.histories import Histories, last, windows
 BATCH = 256
 NEGATIVES = 1024
 """Items that the target is told from, the same for all places of a batch."""
+CHOOSING = 3000
+"""Users that epochs are chosen by."""
 
 
 class SASRec(nn.Module):
@@ -78,9 +81,10 @@ def train(
     torch.manual_seed(seed)
     rows = torch.from_numpy(windows(data.training, model.length + 1))
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01)
+    chosen = replace(data, sequences=data.sequences[:CHOOSING])
     best, kept = -1.0, None
     if pruner is None:
-        best, kept = ndcg(model, data, held=1), copy.deepcopy(model.state_dict())
+        best, kept = ndcg(model, chosen, held=1), copy.deepcopy(model.state_dict())
     for _ in range(epochs):
         model.train()
         for batch in torch.randperm(len(rows)).split(BATCH):
@@ -89,7 +93,7 @@ def train(
             optimizer.step()
             if pruner is not None:
                 pruner.step()
-        found = ndcg(model, data, held=1) if pruner is None else -1.0
+        found = ndcg(model, chosen, held=1) if pruner is None else -1.0
         if found > best:
             best, kept = found, copy.deepcopy(model.state_dict())
     if kept is not None:
