@@ -16,26 +16,26 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from cerp.budget import Budget
 from cerp.errors import BudgetError
-from cerp.files import write_json
 from cerp.nn import EmbeddingCollection, Pruner
 from examples.ctr import tables
 from examples.ctr.clicks import Clicks, criteo_shaped, frappe, movielens
 from examples.ctr.networks import DCNv2, DeepFM
 from examples.ctr.training import BATCH, auc, log_loss, predict, train
+from examples.measured import add_rows
 
 DIM = 16
 BUDGETS = ("90%", "95%", "99%", "99.9%")
 RATES, LATER_RATES = (3e-3, 1e-2), (1e-4, 5e-4)
 EPOCHS = {"frappe": 10, "ml-100k": 8, "criteo-shaped": 3}
-NETWORKS: Mapping[str, Callable[..., nn.Module]] = {"deepfm": DeepFM, "dcn-v2": DCNv2}
+NETWORKS: Mapping[str, Callable[..., Any]] = {"deepfm": DeepFM, "dcn-v2": DCNv2}
 
 
 class Comparison:
@@ -47,7 +47,7 @@ class Comparison:
         self.steps = epochs * -(-len(clicks.train) // BATCH)
         self.rows: list[dict[str, Any]] = []
 
-    def full(self) -> nn.Module:
+    def full(self) -> Any:
         """The model at full size."""
         model = self._trained(lambda: tables.full(self.clicks.fields, DIM), "full", None)
         for bits in (8, 4, 2):
@@ -56,7 +56,7 @@ class Comparison:
             self._note(f"int{bits}", None, rounded, size)
         return model
 
-    def cerp(self, model: nn.Module, budget: str) -> None:
+    def cerp(self, model: Any, budget: str) -> None:
         """The trained tables under a budget, in the trained network, and some more epochs."""
         compact = copy.deepcopy(model)
         compact.embedding = EmbeddingCollection(
@@ -90,7 +90,7 @@ class Comparison:
             except BudgetError:
                 self.rows.append(self._row(name, budget) | {"impossible": True})
                 continue
-            self._trained(lambda maker=maker: maker(fields, DIM, limit), name, budget)
+            self._trained(partial(maker, fields, DIM, limit), name, budget)
         self._trained(lambda: tables.prunable(fields, DIM), "pep", budget, limit)
 
     def _trained(
@@ -99,7 +99,7 @@ class Comparison:
         name: str,
         budget: str | None,
         prune_to: int | None = None,
-    ) -> nn.Module:
+    ) -> Any:
         tried = []
         for rate in self.rates:
             torch.manual_seed(0)
@@ -122,7 +122,7 @@ class Comparison:
             "budget": budget,
         }
 
-    def _note(self, name: str, budget: str | None, model: nn.Module, size: int) -> None:
+    def _note(self, name: str, budget: str | None, model: Any, size: int) -> None:
         figures: dict[str, Any] = {"values": model.embedding.nnz, "bytes": size}
         for part in ("validation", "test"):
             rows = getattr(self.clicks, part)
@@ -169,10 +169,7 @@ def main() -> None:
     else:
         clicks = {"frappe": frappe, "ml-100k": movielens}[given.data](folder / given.data)
     rows = compare(clicks, given.network, given.budgets, rates=given.rates)
-    command = f"python -m examples.ctr.compare {given.data} {given.network}"
-    there = json.loads(given.output.read_text())["rows"] if given.output.exists() else []
-    kept = [row for row in there if (row["data"], row["network"]) != (given.data, given.network)]
-    write_json(given.output, {"rows": kept + [row | {"command": command} for row in rows]})
+    add_rows(given.output, rows, "examples.ctr.compare", ["data", "network"])
 
 
 if __name__ == "__main__":

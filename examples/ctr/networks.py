@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,7 @@ class DeepFM(nn.Module):
         self, embedding: nn.Module, fields: int, dim: int, hidden: tuple[int, ...] = (64, 32)
     ) -> None:
         super().__init__()
-        self.embedding = embedding
+        self.embedding: Any = embedding
         self.first_order = nn.Linear(fields * dim, 1)
         self.deep = mlp(fields * dim, *hidden, 1)
 
@@ -39,7 +40,7 @@ class DCNv2(nn.Module):
     ) -> None:
         super().__init__()
         width = fields * dim
-        self.embedding = embedding
+        self.embedding: Any = embedding
         self.down = nn.ModuleList(nn.Linear(width, rank, bias=False) for _ in range(crosses))
         self.up = nn.ModuleList(nn.Linear(rank, width) for _ in range(crosses))
         self.deep = mlp(width, 64, 32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +21,10 @@ KIND: Hashing = "quotient-remainder"
 
 class OneTable(nn.Module):
     """All fields in one table of offset ids: (B, fields) ids to (B, fields, width) vectors."""
+
+    table: Any
+    starts: Tensor
+    places: Tensor | None
 
     def __init__(
         self, fields: Mapping[str, int], table: nn.Module, places: Tensor | None = None

@@ -22,8 +22,8 @@ from torch import Tensor, nn
 
 from cerp.assignment.code_rule import book_rows
 from cerp.budget import Budget
-from cerp.files import write_json
 from cerp.nn import CompositionalEmbedding, EmbeddingCollection, Pruner, table_codes
+from examples.measured import add_rows
 from examples.sequences.histories import Histories, movielens, video_games
 from examples.sequences.sasrec import BATCH, SASRec, ndcg, train
 
@@ -41,7 +41,7 @@ class OneField(nn.Module):
 
     def __init__(self, collection: EmbeddingCollection) -> None:
         super().__init__()
-        self.collection = collection
+        self.collection: Any = collection
 
     def forward(self, ids: Tensor) -> Tensor:
         """Vectors of ids of any shape."""
@@ -49,19 +49,19 @@ class OneField(nn.Module):
         return vectors
 
 
-def full_table(items: nn.Module) -> Tensor:
+def full_table(items: Any) -> Tensor:
     """The rows of an ``nn.Embedding``."""
     weight: Tensor = items.weight
     return weight
 
 
-def shared_table(items: nn.Module) -> Tensor:
+def shared_table(items: Any) -> Tensor:
     """The vectors of the one field of a collection."""
     vectors: Tensor = items.collection.shared.table()
     return vectors
 
 
-def own_table(items: nn.Module) -> Tensor:
+def own_table(items: Any) -> Tensor:
     """The vectors of a compositional embedding."""
     vectors: Tensor = items.table()
     return vectors
@@ -148,10 +148,7 @@ def main() -> None:
     given = parser.parse_args()
     folder = Path(os.environ.get("CERP_DATA_DIR", ".")) / given.data
     rows = compare(READERS[given.data](folder))
-    command = f"python -m examples.sequences.compare {given.data}"
-    there = json.loads(given.output.read_text())["rows"] if given.output.exists() else []
-    kept = [row for row in there if row["data"] != given.data]
-    write_json(given.output, {"rows": kept + [row | {"command": command} for row in rows]})
+    add_rows(given.output, rows, "examples.sequences.compare", ["data"])
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,10 +29,12 @@ class SASRec(nn.Module):
     left out by its place, so that its vector does not matter.
     """
 
+    future: Tensor
+
     def __init__(
         self,
         items: nn.Module,
-        table: Callable[[nn.Module], Tensor],
+        table: Callable[[Any], Tensor],
         dim: int,
         length: int,
         *,
@@ -39,7 +42,8 @@ class SASRec(nn.Module):
         dropout: float = 0.2,
     ) -> None:
         super().__init__()
-        self.items, self._table, self.length = items, table, length
+        self.items: Any = items
+        self._table, self.length = table, length
         self.places = nn.Parameter(torch.randn(length, dim) * 0.02)
         layer = nn.TransformerEncoderLayer(
             dim, 1, 2 * dim, dropout, batch_first=True, norm_first=True

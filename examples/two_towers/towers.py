@@ -20,8 +20,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor, nn
 
-from cerp.files import write_json
 from cerp.nn import EmbeddingCollection
+from examples.measured import add_rows
 from examples.sequences.histories import Histories, movielens
 
 DIM = 32
@@ -48,7 +48,7 @@ class FullTables(nn.Module):
     @property
     def nnz(self) -> int:
         """How many values are stored."""
-        return sum(table.weight.numel() for table in self.tables.values())
+        return sum(parameter.numel() for parameter in self.parameters())
 
 
 class TwoTowers(nn.Module):
@@ -56,7 +56,7 @@ class TwoTowers(nn.Module):
 
     def __init__(self, embedding: nn.Module) -> None:
         super().__init__()
-        self.embedding = embedding
+        self.embedding: Any = embedding
         self.layers = nn.ModuleDict({"user": nn.Linear(DIM, DIM), "item": nn.Linear(DIM, DIM)})
 
     def forward(self, name: str, ids: Tensor) -> Tensor:
@@ -147,8 +147,7 @@ def main() -> None:
     rows = compare(movielens(Path(os.environ.get("CERP_DATA_DIR", ".")) / "ml-100k"))
     for row in rows:
         print(row)
-    command = "python -m examples.two_towers.towers"
-    write_json(given.output, {"rows": [row | {"command": command} for row in rows]})
+    add_rows(given.output, rows, "examples.two_towers.towers", ["data"])
 
 
 if __name__ == "__main__":

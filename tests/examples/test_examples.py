@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from examples.ctr import tables
 from examples.ctr.clicks import criteo_shaped
 from examples.ctr.compare import NETWORKS, compare
 from examples.ctr.training import auc, log_loss
+from examples.measured import add_rows
 from examples.sequences.compare import compare as compare_sequences
 from examples.sequences.histories import Histories, histories, last, windows
 from examples.sequences.sasrec import SASRec, ndcg
@@ -98,3 +101,14 @@ def test_two_towers_are_compared_within_their_budgets():
     assert compact["values"] <= 0.1 * full["values"]
     assert full["validation"]["ndcg@10"] > 0.2  # far better than 30 items at random
     assert compact["validation"]["ndcg@10"] > 0.8 * full["validation"]["ndcg@10"]
+
+
+def test_new_rows_take_the_place_of_old_ones(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["x", "frappe", "-o", "a.json"])
+    path = tmp_path / "a.json"
+    for value in (1, 2):
+        add_rows(path, [{"data": "frappe", "value": value}], "examples.x", ["data"])
+        add_rows(path, [{"data": "other", "value": 0}], "examples.x", ["data"])
+    found = json.loads(path.read_text())["rows"]
+    assert [(row["data"], row["value"]) for row in found] == [("frappe", 2), ("other", 0)]
+    assert found[0]["command"] == "python -m examples.x frappe -o a.json"

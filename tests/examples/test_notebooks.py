@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ SHORTER = {
 }
 
 
-def cells(path: Path) -> list[dict]:
+def cells(path: Path) -> list[dict[str, Any]]:
     content = json.loads(path.read_text(encoding="utf-8"))
     assert (content["nbformat"], content["nbformat_minor"]) == (4, 5)
     return content["cells"]
@@ -46,7 +47,7 @@ def test_the_code_of_a_notebook_runs(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
-    names: dict = {"__name__": "__main__"}
+    names: dict[str, Any] = {"__name__": "__main__"}
     for cell in cells(path):
         if cell["cell_type"] == "code":
             code = "".join(cell["source"])

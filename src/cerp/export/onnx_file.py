@@ -106,23 +106,26 @@ class _Graph:
 
     def halves(self, number: int, packed: str, width: int) -> str:
         """Both halves of bytes, the low one first, from two's complement."""
-        by = {size: self.constant(f"by{size}_{number}", np.int32([size])) for size in (8, 16)}
+        by = {
+            size: self.constant(f"by{size}_{number}", np.array([size], dtype=np.int32))
+            for size in (8, 16)
+        }
         both = self.node("Cast", [packed], f"both{number}", to=6)
         high = self.node("Div", [both, by[16]], f"high{number}")
         shifted = self.node("Mul", [high, by[16]], f"shifted{number}")
         low = self.node("Sub", [both, shifted], f"low{number}")
-        last = self.constant(f"last{number}", np.int64([-1]))
+        last = self.constant(f"last{number}", np.array([-1], dtype=np.int64))
         sides = [self.node("Unsqueeze", [half, last], f"{half}_side") for half in (low, high)]
         pairs = self.node("Concat", sides, f"pairs{number}", axis=-1)
-        shape = self.constant(f"shape{number}", np.int64([-1, width + width % 2]))
+        shape = self.constant(f"shape{number}", np.array([-1, width + width % 2], dtype=np.int64))
         halves = self.node("Reshape", [pairs, shape], f"halves{number}")
         is_negative = self.node("Div", [halves, by[8]], f"negative{number}")
         wrapped = self.node("Mul", [is_negative, by[16]], f"wrapped{number}")
         signed = self.node("Sub", [halves, wrapped], f"signed{number}")
         if width % 2 == 0:
             return signed
-        first = self.constant(f"first{number}", np.int64([0]))
-        end = self.constant(f"end{number}", np.int64([width]))
+        first = self.constant(f"first{number}", np.array([0], dtype=np.int64))
+        end = self.constant(f"end{number}", np.array([width], dtype=np.int64))
         return self.node("Slice", [signed, first, end, last], f"cut{number}")
 
 

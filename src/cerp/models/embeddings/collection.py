@@ -81,6 +81,10 @@ class EmbeddingCollection(nn.Module):
 
     """
 
+    _columns: Tensor
+    _starts: Tensor
+    _sizes: Tensor
+
     def __init__(
         self,
         fields: Mapping[str, int],
@@ -182,20 +186,25 @@ class EmbeddingCollection(nn.Module):
             self.shared.restrict(torch.from_numpy(found.mask))
 
     @property
+    def _own_values(self) -> int:
+        """Values of the fields that are stored whole."""
+        return sum(self.fields[name] for name in self.dense_fields) * self.embedding_dim
+
+    @property
     def limit(self) -> int:
         """Values that may be stored."""
-        return self.shared_limit + sum(weight.numel() for weight in self.dense.values())
+        return self.shared_limit + self._own_values
 
     @property
     def nnz(self) -> int:
         """How many values are stored."""
-        own = sum(weight.numel() for weight in self.dense.values())
-        return own + (0 if self.shared is None else self.shared.nnz)
+        return self._own_values + (0 if self.shared is None else self.shared.nnz)
 
     @property
     def stored_bytes(self) -> int:
         """Values in a byte each, a scale for each row, and the bits of codes and of masks."""
-        own = sum(weight.numel() + SCALE_BYTES * len(weight) for weight in self.dense.values())
+        own = self._own_values
+        own += SCALE_BYTES * sum(self.fields[name] for name in self.dense_fields)
         if self.shared is None:
             return own
         rows, ids = self.shared.num_rows, self.shared.num_embeddings
