@@ -48,6 +48,7 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/id_leak.py
 	$(BIN)/python benchmarks/propagation.py
 	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/lookup.py -o results/lookup.json
 	$(BIN)/python benchmarks/thresholds.py
 	$(BIN)/python benchmarks/graph_bytes.py
 	$(BIN)/python benchmarks/serving.py

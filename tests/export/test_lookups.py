@@ -78,7 +78,7 @@ def test_an_array_has_a_row_for_each_id(embedding: Embedding, tmp_path: Path):
 def test_onnx_gives_the_vectors_of_ids(embedding: Embedding, tmp_path: Path):
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")
-    for values, tolerance in (("fp32", 1e-6), ("int8", 0.01)):
+    for values, tolerance in (("fp32", 1e-6), ("int8", 0.01), ("int4", 0.2)):
         save_embedding(embedding, tmp_path / "e.onnx", values=values)
         session = onnxruntime.InferenceSession(
             tmp_path / "e.onnx", providers=["CPUExecutionProvider"]
@@ -93,6 +93,25 @@ def test_onnx_in_eight_bits_is_as_small_as_its_rows(tmp_path: Path):
     made = CompositionalEmbedding(10_000, 32, buckets=500)
     size = save_embedding(made, tmp_path / "e.onnx")
     assert size < 1000 * (32 + 4) + 10_000 * 2 * 2 + 2000
+    size = save_embedding(made, tmp_path / "e.onnx", values="int4")
+    assert size < 1000 * (16 + 4) + 10_000 * 2 * 2 + 4000
+
+
+@pytest.mark.parametrize("dim", [4, 5])
+def test_onnx_in_four_bits_gives_what_a_file_in_four_bits_gives(dim: int, tmp_path: Path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    torch.manual_seed(0)
+    made = CompositionalEmbedding(60, dim, codes=CODES)
+    save_embedding(made, tmp_path / "int4.onnx", values="int4")
+    save_embedding(made, tmp_path / "e.cerp", values="int4")
+    session = onnxruntime.InferenceSession(
+        tmp_path / "int4.onnx", providers=["CPUExecutionProvider"]
+    )
+    (found,) = session.run(None, {"ids": np.arange(60)})
+    np.testing.assert_allclose(found, cerp.load(tmp_path / "e.cerp").vectors(), atol=1e-6)
+    assert (found < 0).any()
+    assert (found > 0).any()
 
 
 @pytest.mark.parametrize("name", ["e.bin", "e"])
@@ -102,7 +121,7 @@ def test_an_ending_that_says_nothing_is_refused(name: str, tmp_path: Path):
 
 
 def test_what_a_format_cannot_hold_is_refused(tmp_path: Path):
-    with pytest.raises(ConfigError, match="int8 or fp32"):
-        save_embedding(KINDS["codes"](), tmp_path / "e.onnx", values="int4")
+    with pytest.raises(ConfigError, match="fp32, int8 or int4, not fp16"):
+        save_embedding(KINDS["codes"](), tmp_path / "e.onnx", values="fp16")
     with pytest.raises(CerpError, match="ids are kept in a "):
         save_embedding(KINDS["codes"](), tmp_path / "e.npy", ids=list(range(60)))

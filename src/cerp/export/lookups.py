@@ -51,7 +51,7 @@ def save_embedding(
         What the ids 0..n-1 of the embedding are called, for ``.cerp``: whole numbers in ascending
         order, or strings. The padding has a name, and the vector zero, too.
     values
-        Precision of the values in ``.cerp``; int8 or fp32 in ``.onnx``.
+        Precision of the values in ``.cerp``; fp32, int8 or int4 in ``.onnx``.
 
     Returns
     -------
@@ -71,8 +71,8 @@ def save_embedding(
     elif kind == ".cerp":
         write_bytes(path, encode(lookup_model(embedding, ids), Encoding(values)))
     elif kind == ".onnx":
-        if values not in ("int8", "fp32"):
-            raise ConfigError(f"an ONNX file holds int8 or fp32 rows, not {values}")
+        if values not in ("fp32", "int8", "int4"):
+            raise ConfigError(f"an ONNX file holds rows in fp32, int8 or int4, not {values}")
         write_bytes(path, onnx_bytes(lookup_model(embedding, None), values))
     else:
         raise ConfigError(f"{path.name}: what to write follows from .cerp, .npy or .onnx")

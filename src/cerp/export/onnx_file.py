@@ -1,7 +1,8 @@
 """Tables and codes as an ONNX model from ids to vectors, made with ``onnx.helper``.
 
-Opset 17. Each table is one Gather of its codes and one of its rows, in float32, or in int8 with a
-scale for each row: ``value = scale · integer``. Rows are added, multiplied or put side by side.
+Opset 17. Each table is one Gather of its codes and one of its rows, in float32, or in integers with
+a scale for each row: ``value = scale · integer``. Integers of four bits lie two in a byte, and are
+told apart by whole divisions. Rows are added, multiplied or put side by side.
 """
 
 from __future__ import annotations
@@ -84,15 +85,48 @@ class _Graph:
         if values == "fp32":
             weight = self.constant(f"weight{number}", table.weight.astype(np.float32))
             return self.node("Gather", [weight, chosen], f"part{number}")
-        counts = np.full(len(table.weight), table.weight.shape[1])
-        coded = encode_values(table.weight.reshape(-1), counts, "int8")
-        integers = coded["values"].reshape(table.weight.shape)
-        weight = self.constant(f"weight{number}", integers)
-        scale = self.constant(f"scale{number}", coded["scales"].astype(np.float32)[:, None])
-        found = self.node("Gather", [weight, chosen], f"integers{number}")
-        wide = self.node("Cast", [found], f"floats{number}", to=1)
+        scale, integers = self.integers(number, table.weight, chosen, values)
+        wide = self.node("Cast", [integers], f"floats{number}", to=1)
         factor = self.node("Gather", [scale, chosen], f"factors{number}")
         return self.node("Mul", [wide, factor], f"part{number}")
+
+    def integers(
+        self, number: int, weight: npt.NDArray[Any], chosen: str, values: ValuesCodec
+    ) -> tuple[str, str]:
+        """Names of the scales of all rows, and of the integers of the chosen ones."""
+        width = weight.shape[1]
+        if values == "int4" and width % 2:
+            weight = np.pad(weight, ((0, 0), (0, 1)))
+        counts = np.full(len(weight), weight.shape[1])
+        coded = encode_values(weight.reshape(-1), counts, values)
+        scale = self.constant(f"scale{number}", coded["scales"].astype(np.float32)[:, None])
+        stored = self.constant(f"weight{number}", coded["values"].reshape(len(weight), -1))
+        found = self.node("Gather", [stored, chosen], f"integers{number}")
+        return scale, self.halves(number, found, width) if values == "int4" else found
+
+    def halves(self, number: int, packed: str, width: int) -> str:
+        """Both halves of bytes, the low one first, from two's complement."""
+        by = {
+            size: self.constant(f"by{size}_{number}", np.array([size], dtype=np.int32))
+            for size in (8, 16)
+        }
+        both = self.node("Cast", [packed], f"both{number}", to=6)
+        high = self.node("Div", [both, by[16]], f"high{number}")
+        shifted = self.node("Mul", [high, by[16]], f"shifted{number}")
+        low = self.node("Sub", [both, shifted], f"low{number}")
+        last = self.constant(f"last{number}", np.array([-1], dtype=np.int64))
+        sides = [self.node("Unsqueeze", [half, last], f"{half}_side") for half in (low, high)]
+        pairs = self.node("Concat", sides, f"pairs{number}", axis=-1)
+        shape = self.constant(f"shape{number}", np.array([-1, width + width % 2], dtype=np.int64))
+        halves = self.node("Reshape", [pairs, shape], f"halves{number}")
+        is_negative = self.node("Div", [halves, by[8]], f"negative{number}")
+        wrapped = self.node("Mul", [is_negative, by[16]], f"wrapped{number}")
+        signed = self.node("Sub", [halves, wrapped], f"signed{number}")
+        if width % 2 == 0:
+            return signed
+        first = self.constant(f"first{number}", np.array([0], dtype=np.int64))
+        end = self.constant(f"end{number}", np.array([width], dtype=np.int64))
+        return self.node("Slice", [signed, first, end, last], f"cut{number}")
 
 
 def _narrow(rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:

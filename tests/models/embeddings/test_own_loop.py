@@ -1,16 +1,15 @@
-"""What a training loop of one's own uses: drop-ins, bags, collections and the pruner."""
+"""What a training loop of one's own uses: drop-ins, bags and the pruner."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from cerp.errors import ConfigError, DataError
-from cerp.nn import CompositionalEmbedding, EmbeddingBag, EmbeddingCollection, Pruner
+from cerp.nn import CompositionalEmbedding, EmbeddingBag, Pruner
 from embedding_contract import seeded
 
 
@@ -171,70 +170,3 @@ def test_embeddings_of_two_dimensions_are_refused():
         Pruner([embedding(), CompositionalEmbedding(60, 8, buckets=12)], 50, steps=4)
     with pytest.raises(ConfigError, match="an embedding at least"):
         Pruner([], 50, steps=4)
-
-
-# Collections
-
-FIELDS = {"country": 5, "user": 300, "item": 200}
-
-
-def collection(budget: str = "80%") -> EmbeddingCollection:
-    return EmbeddingCollection(FIELDS, 4, budget=budget, generator=seeded())
-
-
-def test_small_fields_are_whole_and_the_others_share_one_budget():
-    made = collection()
-    assert made.limit == 404  # 20% of 505 x 4
-    assert made.dense_fields == ["country"]
-    assert made.shared_limit == 404 - 5 * 4
-    ids = torch.tensor([[0, 7, 3], [4, 299, 199]])
-    vectors = made(ids)
-    assert vectors.shape == (2, 3, 4)
-    by_name = made({"item": ids[:, 2], "country": ids[:, 0]})
-    assert torch.equal(by_name["item"], vectors[:, 2])
-    assert torch.equal(by_name["country"], vectors[:, 0])
-    assert made.shared is not None
-    assert torch.equal(vectors[:, 2], made.shared(ids[:, 2] + 300))
-
-
-def test_pruning_a_collection_meets_the_budget_and_reports_each_field():
-    made = collection()
-    pruner = made.pruner(steps=5)
-    optimizer = torch.optim.Adam(made.parameters(), lr=0.01)
-    for _ in range(5):
-        optimizer.zero_grad()
-        made(torch.tensor([[0, 7, 3]])).sum().backward()
-        optimizer.step()
-        pruner.step()
-    pruner.finish()
-    assert made.nnz == made.limit
-    report = {one.name: one for one in made.report()}
-    assert report["country"].is_dense
-    assert report["country"].average_dimension == 4
-    usage = made.shared.diagnostics().average_dimension
-    mean = (300 * report["user"].average_dimension + 200 * report["item"].average_dimension) / 500
-    assert mean == pytest.approx(usage)
-
-
-@pytest.mark.parametrize("ids", [[[5, 0, 0]], [[0, 300, 0]], [[0, 0, -1]], [[0, 0, 200]]])
-def test_an_id_of_another_field_is_refused(ids: list[list[int]]):
-    with pytest.raises(IndexError):
-        collection()(torch.tensor(ids))
-
-
-def test_columns_and_names_must_be_those_of_the_fields():
-    with pytest.raises(DataError, match="2 columns"):
-        collection()(torch.tensor([[0, 1]]))
-    with pytest.raises(DataError, match="unknown field 'shop'"):
-        collection()({"shop": torch.tensor([0])})
-    with pytest.raises(ConfigError, match="needs fields"):
-        EmbeddingCollection({}, 4, budget="80%")
-
-
-def test_a_state_is_taken_over():
-    saved, fresh = collection(), collection()
-    saved.shared.project(saved.shared_limit)
-    fresh.load_state_dict(saved.state_dict())
-    ids = torch.tensor([[0, 7, 3]])
-    assert torch.equal(fresh(ids), saved(ids))
-    assert np.isclose(fresh.nnz, saved.nnz)

@@ -33,6 +33,7 @@ from cerp.models.embeddings.positions import (
     room_for,
 )
 from cerp.models.embeddings.prunable import PrunableEmbedding
+from cerp.models.embeddings.row_sums import is_fast, sums_of_rows
 from cerp.pruning.functional import pruning_penalty
 
 CODED_DEVIATION = 0.1
@@ -166,15 +167,31 @@ class CompositionalEmbedding(PrunableEmbedding):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Vectors of ids: shape (*,) to (*, embedding_dim)."""
+        if self._is_most(ids):
+            return F.embedding(checked_ids(ids), self.table())
         chosen = self._chosen(ids)
-        few = FEW * ids.numel() * len(chosen) < self.num_rows
-        if few and self.state != "dense":
+        if self.state != "dense" and self._is_few(ids, len(chosen)):
             first, *others = self._pruned_rows(chosen)
+        elif is_fast(self.weight):
+            found = sums_of_rows(self.effective_weight(), self._stacked(chosen, -1))
+            return self._zero_padding(found, ids)
         else:
             first, *others = map(F.embedding, chosen, self.codebooks(self.effective_weight()))
         for part in others:
             first = first + part
         return self._zero_padding(first, ids)
+
+    def _is_most(self, ids: Tensor) -> bool:
+        """Whether to make the whole table, of learned codes, for so many ids: it has no more."""
+        if self.hash is not None or torch.compiler.is_compiling():
+            return False
+        return ids.numel() >= self.num_embeddings
+
+    def _is_few(self, ids: Tensor, books: int) -> bool:
+        """Whether to prune only the rows that are named; always where any number may come."""
+        if _is_exporting():
+            return True
+        return FEW * ids.numel() * books < self.num_rows
 
     def _pruned_rows(self, chosen: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """The rows that are named, of each book, at the price of those alone.
@@ -183,18 +200,18 @@ class CompositionalEmbedding(PrunableEmbedding):
         gradients are then those of whole codebooks to the bit. Where shapes must not depend on
         values, on GPUs and in compiled models, it is pruned each time.
         """
-        starts = accumulate(self.book_rows[:-1], initial=0)
-        rows = torch.stack(
-            [
-                torch.where(own < 0, own, own + start)
-                for own, start in zip(chosen, starts, strict=True)
-            ]
-        )
+        rows = self._stacked(chosen, 0)
         is_learning = self.threshold is not None and torch.is_grad_enabled()
         if not is_learning or rows.is_cuda or torch.compiler.is_compiling():
             return self.effective_rows(rows).unbind(0)
         named, places = torch.unique(rows, return_inverse=True)
         return F.embedding(places, self.effective_rows(named)).unbind(0)
+
+    def _stacked(self, chosen: tuple[Tensor, ...], dim: int) -> Tensor:
+        """Rows of `weight` for rows of each codebook; -1 stays what it is."""
+        starts = accumulate(self.book_rows[:-1], initial=0)
+        places = zip(chosen, starts, strict=True)
+        return torch.stack([torch.where(own < 0, own, own + start) for own, start in places], dim)
 
     def table(self) -> Tensor:
         """The vectors of all ids, (num_embeddings, embedding_dim)."""
@@ -332,6 +349,12 @@ class CompositionalEmbedding(PrunableEmbedding):
             self.book_rows = (self.num_rows // saved.shape[1],) * saved.shape[1]
         self._compositions.clear()
         super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+def _is_exporting() -> bool:
+    """Whether ``torch.export`` looks on; before torch 2.7 it is not told from ``torch.compile``."""
+    asked = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
+    return bool(asked())
 
 
 def _hash_indices(buckets: Hash) -> tuple[Index, Index]:

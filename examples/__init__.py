@@ -1,0 +1,1 @@
+"""CERP in models of other kinds: click models, sequences, two towers."""

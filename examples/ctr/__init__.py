@@ -1,0 +1,1 @@
+"""Click models: many fields under one budget."""

@@ -1,0 +1,1 @@
+"""Sequence models: one item table under a budget."""

@@ -1,0 +1,1 @@
+"""Two towers with in-batch softmax."""
