@@ -48,6 +48,14 @@ def splits() -> Splits:
 # What is compared
 
 
+def test_seeds_of_a_comparison_are_so_far_apart_that_no_stages_share_batches():
+    jobs = plan(["cerp"], ["mf"], ["90%"], 3)
+    assert [job.seed for job in jobs] == [0, 10, 20]
+    # A run draws from its seed and the three after it.
+    drawn = [job.config.seed + stage for job in jobs for stage in range(4)]
+    assert len(set(drawn)) == len(drawn)
+
+
 def test_every_method_of_the_registry_can_be_compared_under_its_name():
     assert all(variants()[name].method == name for name in METHODS.names())
     assert set(chosen_names(["all"])) >= {POPULARITY, *METHODS.names()}

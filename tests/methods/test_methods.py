@@ -40,7 +40,7 @@ BACKBONES: dict[str, dict[str, int]] = {
     "mlp": {"reference_dim": 16},
 }
 OPTIONS: dict[str, dict[str, Any]] = {"optembed": {"population": 4, "generations": 1}}
-WITHOUT_A_FILE = {"autoemb", "dhe", "esapn"}
+WITHOUT_A_FILE = {"autoemb", "dhe", "esapn", "features", "lowrank"}
 QUIET = RunOptions(quiet=True)
 STILL = TrainConfig(epochs=1, learning_rate=1e-30)
 # N = 200 entities of dimension 32: 6,400 values, 8 for each entity at 75%.
@@ -190,6 +190,8 @@ def test_broken_off_before_a_step_a_run_resumes_to_the_same_bits(
         ("cerp", "buckets", "none"),
         ("ud", "width", "none"),
         ("qr", "op", "operation"),
+        ("lowrank", "rank", "none"),
+        ("features", "rank", "damping, most"),
         ("dhe", "positions", "accounting, layers, num_codes"),
         ("magnitude", "off", "of"),
         ("autoemb", "learning_rate", "controller_learning_rate"),
@@ -210,6 +212,7 @@ def test_an_unknown_option_is_refused_with_those_there_are(name: str, option: st
         ("magnitude", {"of": "rows"}, "choose table or codebooks"),
         ("autoemb", {"controller_learning_rate": 0}, "controller_learning_rate must be a number"),
         ("esapn", {"history": 0}, "at least 1 loss"),
+        ("features", {"most": 0}, "most >= 1"),
         ("optembed", {"threshold_penalty": "strong"}, "threshold_penalty must be a number"),
         ("optembed", {"population": 0}, "evolution needs a population"),
     ],

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cerp import methods
-from cerp.comparison.jobs import Job
+from cerp.comparison.jobs import Job, seeds_of
 from cerp.comparison.variants import POPULARITY, nested, variant
 from cerp.config import RENAMED, Config, differences
 from cerp.errors import ConfigError
@@ -49,10 +49,10 @@ def plan(recipe: Recipe, dataset: str, seeds: int | None = None) -> list[Planned
         raise ConfigError(f"a recipe needs at least 1 seed, got {seeds}")
     numbers = [seeds or run.seeds for run in recipe.runs]
     found: dict[str, Planned] = {}
-    for seed in range(max(numbers, default=0)):
+    for place, seed in enumerate(seeds_of(max(numbers, default=0))):
         for backbone in recipe.backbones:
             for run, number in zip(recipe.runs, numbers, strict=True):
-                if seed < number:
+                if place < number:
                     for job in _jobs(recipe, run, dataset, backbone, seed):
                         found.setdefault(job.name, Planned(run, job))
     return list(found.values())
