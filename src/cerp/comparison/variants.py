@@ -56,6 +56,9 @@ NAMED: dict[str, Variant] = {
     # The control: what is left when the order of ids says nothing.
     "cerp-shuffled": Variant("cerp", {"ordering": "shuffled"}, _CERP),
     "dhe-honest": Variant("dhe", {"method_options": {"accounting": "honest"}}),
+    # The trained table, rounded: what quantisation has to beat.
+    "full-int4": Variant("full", {"value_precision": "int4"}),
+    "full-int8": Variant("full", {"value_precision": "int8"}),
     "magnitude": Variant("magnitude", space=_PRUNING),
     "magnitude-codebooks": Variant("magnitude", {"method_options": {"of": "codebooks"}}, _PRUNING),
     "pep": Variant("pep", space=_PRUNING),

@@ -32,8 +32,12 @@ METHODS: Registry[type[Method]] = Registry(
         "magnitude": "cerp.methods.magnitude:Magnitude",
         "neighbours": "cerp.methods.neighbours:Neighbours",
         "optembed": "cerp.methods.optembed.method:OptEmbed",
+        "opq": "cerp.methods.quantised:Opq",
+        "pca": "cerp.methods.pca:Pca",
         "pep": "cerp.methods.pep:Pep",
+        "pq": "cerp.methods.quantised:Pq",
         "qr": "cerp.methods.qr:Qr",
+        "rq": "cerp.methods.quantised:Rq",
         "ud": "cerp.methods.ud:Ud",
     },
 )
