@@ -148,6 +148,7 @@ class Stop(Exception):
     # used up and a fast policy: then all that it has learned shows in the sizes.
     [
         ("autoemb", {}, (4,)),
+        ("cce", {}, (3, 4)),
         ("esapn", {"policy_learning_rate": 0.1}, (3, 8)),
         ("optembed", {}, (5, 8)),
     ],
@@ -191,6 +192,7 @@ def test_broken_off_before_a_step_a_run_resumes_to_the_same_bits(
         ("cerp", "buckets", "none"),
         ("ud", "width", "none"),
         ("qr", "op", "operation"),
+        ("cce", "rows", "chunks, every"),
         ("lowrank", "rank", "none"),
         ("pq", "groups", "books, rows"),
         ("features", "rank", "damping, most"),
@@ -214,6 +216,7 @@ def test_an_unknown_option_is_refused_with_those_there_are(name: str, option: st
         ("magnitude", {"of": "rows"}, "choose table or codebooks"),
         ("autoemb", {"controller_learning_rate": 0}, "controller_learning_rate must be a number"),
         ("esapn", {"history": 0}, "at least 1 loss"),
+        ("cce", {"every": 0}, "every >= 1"),
         ("features", {"most": 0}, "most >= 1"),
         ("rq", {"rows": 1}, "rows >= 2"),
         ("optembed", {"threshold_penalty": "strong"}, "threshold_penalty must be a number"),

@@ -64,6 +64,7 @@ def squared_error(name: str, vectors: np.ndarray, **options: Any) -> float:
 
 
 def of_faiss(name: str, vectors: np.ndarray, books: int, bits: int) -> float:
+    quantiser: Any
     if name == "pq":
         quantiser = faiss.ProductQuantizer(DIM, books, bits)
         turned = vectors

@@ -63,12 +63,12 @@ class _Weighted:
         count = int(label.max()) + 1
         source, target = label[self.source], label[self.target]
         is_loop = source == target
-        inside = np.bincount(label, self.inside, minlength=count)
-        inside += np.bincount(source[is_loop], self.weight[is_loop], minlength=count) / 2
+        inside = _sums(label, self.inside, count)
+        inside += _sums(source[is_loop], self.weight[is_loop], count) / 2
         keys = source[~is_loop] * count + target[~is_loop]
         pairs, places = np.unique(keys, return_inverse=True)
-        weight = np.bincount(places, self.weight[~is_loop], minlength=len(pairs))
-        degree = np.bincount(label, self.degree, minlength=count)
+        weight = _sums(places, self.weight[~is_loop], len(pairs))
+        degree = _sums(label, self.degree, count)
         return _Weighted(pairs // count, pairs % count, weight, degree, inside)
 
 
@@ -221,6 +221,11 @@ def _merged(graph: _Weighted, label: Int64Array, count: int) -> Int64Array:
         target[joined.source[edges][order]] = joined.target[edges][order]
         label = np.unique(target[label], return_inverse=True)[1]
     return label
+
+
+def _sums(places: Int64Array, values: Wide, count: int) -> Wide:
+    """Sums of values by place."""
+    return np.bincount(places, values, minlength=count).astype(np.float64)
 
 
 def _by_entity(label: Int64Array, sequence: Int64Array, train: Interactions) -> Int32Array:

@@ -20,6 +20,7 @@ METHODS: Registry[type[Method]] = Registry(
     {
         "als": "cerp.methods.als.method:Als",
         "autoemb": "cerp.methods.autoemb.method:AutoEmb",
+        "cce": "cerp.methods.cce.method:Cce",
         "cerp": "cerp.methods.cerp:Cerp",
         "dhe": "cerp.methods.dhe:Dhe",
         "esapn": "cerp.methods.esapn.method:Esapn",
