@@ -15,6 +15,7 @@ from typer.testing import Result as Outcome
 from cerp.artifact import Encoding, write
 from cerp.cli import app
 from cerp.comparison.results import Result, Results
+from cerp.comparison.statistics import ENOUGH_SEEDS
 from cerp.config import Config, RunOptions, TrainConfig
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
@@ -83,13 +84,29 @@ def test_the_paper_s_rows_are_complete_and_have_its_keys():
 # Recipes
 
 
-def test_table_2_has_all_methods_and_three_seeds_of_those_that_matter_most():
+def test_table_2_has_all_methods_of_the_paper_and_rivals_from_outside():
     runs = read_recipe("table2").runs
     printed = {"autoemb", "cerp", "dhe", "esapn", "full", "hash", "magnitude", "optembed"}
     printed |= {"pep", "popularity", "qr", "ud"}
-    assert {run.method for run in runs} == {*printed, "cerp-learned"}
-    assert [run.method for run in runs if run.seeds == 3] == [
-        *("cerp", "ud", "full", "cerp", "cerp-learned")
+    others = {"cce", "cerp-learned", "features", "filter", "graphhash", "lowrank", "pca"}
+    assert {run.method for run in runs} == printed | others
+
+
+@pytest.mark.parametrize("name", ["table2", "table2-bytes", "other-data"])
+def test_every_row_of_a_method_table_has_three_seeds_and_cerp_five(name: str):
+    runs = read_recipe(name).runs
+    assert runs[1] == RecipeRun("cerp", seeds=5)
+    random = [run for run in runs if run.method not in ("popularity", "filter", "neighbours")]
+    assert all(run.seeds >= ENOUGH_SEEDS for run in random)
+
+
+def test_what_has_no_vectors_is_run_once_for_all_backbones_and_seeds():
+    runs = (RecipeRun("filter", seeds=3), RecipeRun("neighbours", seeds=3))
+    made = Recipe("made-up", "Made up", "methods", "", ("90%", "95%"), ("mf", "mlp"), runs)
+    jobs = [one.job for one in plan(made, "lastfm")]
+    assert [(job.backbone, job.seed, job.budgets) for job in jobs] == [
+        (None, 0, (None,)),
+        (None, 0, ("90%", "95%")),
     ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +116,7 @@ def readings_of_test(run: RecipeRun, result: Result, earlier: Record | None) -> 
     same_row = [
         entry
         for entry in (earlier.found if earlier else [])
-        if replace(entry.run, seeds=run.seeds, budgets=run.budgets) == run
+        if entry.run.row == run.row
         and entry.result.cell._replace(method=result.method) == result.cell
     ]
     for entry in same_row:

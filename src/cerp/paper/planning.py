@@ -14,7 +14,7 @@ from typing import Any
 
 from cerp import methods
 from cerp.comparison.jobs import Job, seeds_of
-from cerp.comparison.variants import POPULARITY, nested, variant
+from cerp.comparison.variants import POPULARITY, has_budget, has_vectors, nested, variant
 from cerp.config import RENAMED, Config, differences
 from cerp.errors import ConfigError
 from cerp.paper.published import bucket_count
@@ -82,6 +82,10 @@ def _jobs(recipe: Recipe, run: RecipeRun, dataset: str, backbone: str, seed: int
     """One, or as many as the budgets were found to need different settings."""
     if run.method == POPULARITY:
         return [Job(POPULARITY, None, 0, (None,))]
+    if not has_vectors(run.method):  # the same for every backbone and seed
+        own = (tuple(run.budgets) or recipe.budgets) if has_budget(run.method) else (None,)
+        entries = tuple(filter(None, [recipe.settings, run.settings]))
+        return [_named(run, Job(run.method, None, 0, own, entries, variant=run.method))]
     method = variant(run.method).method
     budgets = (FULL,) if method == FULL else tuple(run.budgets) or recipe.budgets
     settings: list[dict[str, Any]] = []

@@ -103,8 +103,8 @@ def lines(recipe: Recipe, record: Record, backbone: str, budget: str) -> list[Li
     made = [
         Line(
             run,
-            [entry for entry in found if entry.run == run],
-            [entry for entry in missing if entry.run == run],
+            [entry for entry in found if entry.run.row == run.row],
+            [entry for entry in missing if entry.run.row == run.row],
         )
         for run in recipe.runs
     ]
