@@ -18,7 +18,7 @@ BEST_ASSIGNMENT: dict[str, Assignment] = {"lightgcn": "learned", "mf": "learned"
 
 ALS = "als"
 """Method and teacher."""
-ONLY_BACKBONE = {ALS: "mf"}
+ONLY_BACKBONE = {ALS: "mf", "legcf": "mf"}
 """By method, the backbone that it goes with, where that is one alone."""
 
 OF_FULL_SIZE = ("full", "opq", "pca", "pq", "rq")
@@ -88,7 +88,7 @@ def preset(
         # From larger values than pruned codebooks start at, slower and for longer.
         training = replace(training, learning_rate=3e-3, epochs=150, evaluate_every=10, patience=3)
     config = Config(backbone=backbone, method=method, train=training)
-    if method in ONLY_BACKBONE:
+    if method == ALS:
         return replace(config, budgets=("full",))
     if name == "paper":
         return _paper(config)

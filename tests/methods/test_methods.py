@@ -40,7 +40,7 @@ BACKBONES: dict[str, dict[str, int]] = {
     "mlp": {"reference_dim": 16},
 }
 OPTIONS: dict[str, dict[str, Any]] = {"optembed": {"population": 4, "generations": 1}}
-WITHOUT_A_FILE = {"autoemb", "dhe", "esapn", "features", "lowrank"}
+WITHOUT_A_FILE = {"autoemb", "dhe", "esapn", "features", "legcf", "lowrank"}
 QUIET = RunOptions(quiet=True)
 STILL = TrainConfig(epochs=1, learning_rate=1e-30)
 # N = 200 entities of dimension 32: 6,400 values, 8 for each entity at 75%.
@@ -193,6 +193,7 @@ def test_broken_off_before_a_step_a_run_resumes_to_the_same_bits(
         ("ud", "width", "none"),
         ("qr", "op", "operation"),
         ("cce", "rows", "chunks, every"),
+        ("legcf", "rows", "choices, layers, own_weight"),
         ("lowrank", "rank", "none"),
         ("pq", "groups", "books, rows"),
         ("features", "rank", "damping, most"),

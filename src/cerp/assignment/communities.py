@@ -31,6 +31,8 @@ PATIENCE = 4
 LEAST_GAIN = 1e-6
 SEARCH_STEPS = 12
 """Of the bisection for a resolution."""
+NEAR = 1.02
+"""Times the communities asked for: with so few too many, the search ends."""
 SMALLEST_RESOLUTION, LARGEST_RESOLUTION = 0.05, 1e5
 
 
@@ -124,6 +126,8 @@ def as_many_communities(train: Interactions, count: int, *, seed: int = 0) -> In
         high = middle
         if best is None or found <= int(best.max()) + 1:
             best = label
+        if found <= NEAR * count:
+            break
     if best is None:  # not even single entities are enough
         best = label
     return _by_entity(_merged(graph, best, count), sequence, train)

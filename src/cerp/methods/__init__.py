@@ -29,6 +29,7 @@ METHODS: Registry[type[Method]] = Registry(
         "full": "cerp.methods.full:Full",
         "graphhash": "cerp.methods.graphhash:GraphHash",
         "hash": "cerp.methods.hashed:Hash",
+        "legcf": "cerp.methods.legcf.method:Legcf",
         "lowrank": "cerp.methods.lowrank:LowRank",
         "magnitude": "cerp.methods.magnitude:Magnitude",
         "neighbours": "cerp.methods.neighbours:Neighbours",

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from torch import Tensor
-
 from cerp.errors import ConfigError
 from cerp.methods.base import Context, Method
+from cerp.methods.between_epochs import BetweenEpochs
 from cerp.methods.cce.embedding import CHUNKS, ClusteredEmbedding
 from cerp.models.embeddings.base import Embedding
 from cerp.models.recommender import Recommender
@@ -42,37 +39,12 @@ class Cce(Method):
 
     def hooks(self, context: Context, model: Recommender) -> StageHooks:
         """Clustering between epochs."""
-        assert isinstance(model.embedding, ClusteredEmbedding)
+        embedding, seed = model.embedding, context.config.seed
+        assert isinstance(embedding, ClusteredEmbedding)
         last = int(LAST_SHARE * context.config.train.epochs)
-        return _Clustering(model.embedding, context.config.seed, self._every, last)
-
-
-class _Clustering(StageHooks):
-    """Rows are clustered after the judgement of an epoch, before the first step of the next."""
-
-    def __init__(self, embedding: ClusteredEmbedding, seed: int, every: int, last: int) -> None:
-        self._embedding, self._seed, self._every, self._last = embedding, seed, every, last
-        self._waiting: int | None = None
-
-    def replaced_weights(self, step: int) -> bool:
-        """Where an epoch has just ended that is followed by clustering."""
-        if self._waiting is None:
-            return False
-        # Apart from the seeds of other runs, and of the stages of this one.
-        self._embedding.cluster(1000 * (self._seed + 1) + self._waiting)
-        self._waiting = None
-        return True
-
-    def after_epoch(self, epoch: int) -> dict[str, float]:
-        """Note that rows are to be clustered."""
-        done = epoch + 1
-        self._waiting = done if done % self._every == 0 and done <= self._last else None
-        return {}
-
-    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Whether a clustering is due."""
-        return {}, {"waiting": self._waiting}
-
-    def load_state(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-        """The inverse of `state`."""
-        self._waiting = facts["waiting"]
+        return BetweenEpochs(
+            # Apart from the seeds of other runs, and of the stages of this one.
+            lambda epoch: embedding.cluster(1000 * (seed + 1) + epoch),
+            lambda epoch: epoch % self._every == 0 and epoch <= last,
+            forgets=True,
+        )
