@@ -1,14 +1,15 @@
-"""Learning rate and weight decay of every method; writes results/<dataset>/search.json.
+"""Settings of every method, with equal effort; writes results/<dataset>/search.json.
 
     CERP_DATA_DIR=... python benchmarks/search.py [--dataset gowalla] [--device cuda]
-        [--methods ud,qr] [--backbones lightgcn] [--collect]
+        [--methods ud,qr] [--backbones lightgcn] [--budgets 99%,90%] [--trials 16] [--epochs 15]
+        [--dim 128] [--collect]
 
-The grid of `cerp tune` for each method and backbone: validation NDCG@10 after 15
-epochs of training, the test part withheld. A method is searched at 99%, or at
-90% where it can do no more; those whose rows are shared or narrow, and so get
-gradients of quite another size at 90%, at both. The best settings go to
-src/cerp/paper/searched.json, which the recipes of `cerp paper` use; those of
-full size with LightGCN come from the longer search of `full_size.py`.
+`cerp tune` for each method, backbone and budget: the same number of trials and epochs for all,
+CERP included, validation NDCG@10, the test part withheld. A method is searched at all budgets that
+are asked for and that it can meet; AutoEmb, ESAPN, OptEmbed and DHE, which aim at 90%, there alone.
+The best settings go to src/cerp/paper/searched.json, which the recipes of `cerp paper` use, where
+they were searched with the dimension of the recipes; those of full size with LightGCN come from the
+longer search of `full_size.py`. Gowalla's trials are still those of an earlier grid.
 
 Trials are kept in runs/search: a killed search goes on, and several processes
 that run this script divide it up. With ``--collect`` nothing is trained: what
@@ -27,29 +28,24 @@ from typing import Any, NamedTuple
 
 from machine import RESULTS, write_figures
 
-from cerp.comparison.tune import tune
-from cerp.data.splits import Splits
+from cerp.comparison.tune import TRIALS, tune
+from cerp.data.datasets import load
+from cerp.errors import BudgetError
 from cerp.paper.searched import best_by_budget
 
-BUDGETS: dict[str, tuple[str, ...]] = {
-    "ud": ("99%", "90%"),
-    "qr": ("99%", "90%"),
-    "pep": ("99%",),
-    "hash": ("99%", "90%"),
-    "magnitude": ("99%",),
-    "dhe": ("90%",),
-    "optembed": ("90%",),
-    "autoemb": ("90%",),
-    "esapn": ("90%",),
-    "full": ("99%",),
-    "cerp": ("99%",),
-}
+METHODS = (
+    *("cerp", "ud", "qr", "pep", "hash", "magnitude", "dhe", "optembed", "autoemb", "esapn"),
+    *("lowrank", "features", "graphhash", "cce", "pq", "opq", "rq", "pca", "full"),
+)
+AT_90_ALONE = ("dhe", "optembed", "autoemb", "esapn")
+BUDGETS = ("99%", "90%")
 BACKBONES = ("lightgcn", "mlp")
 EPOCHS = 15
-UNUSED = {("cerp", "lightgcn"), ("cerp", "mlp")}
-"""Searched, for comparison, but compared by their preset: its figures are in choices.json."""
+USED_DIMENSION = 128
+"""Of the recipes: settings for another one are only kept among the trials."""
 LONGER = ("full", "lightgcn")
 FOLDER = Path("runs/search")
+REFUSED = "refused.json"
 SEARCHED = Path(__file__).parents[1] / "src/cerp/paper/searched.json"
 
 
@@ -71,54 +67,74 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--dataset", default="gowalla")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--methods", default=",".join(BUDGETS))
+    parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--backbones", default=",".join(BACKBONES))
+    parser.add_argument("--budgets", default=",".join(BUDGETS))
+    parser.add_argument("--trials", type=int, default=TRIALS)
+    parser.add_argument("--epochs", type=int, default=EPOCHS)
+    parser.add_argument("--dim", type=int, default=USED_DIMENSION)
     parser.add_argument("--collect", action="store_true")
     given = parser.parse_args()
     folder = FOLDER / given.dataset
     if not given.collect:
-        splits = Splits.load(Path(os.environ["CERP_DATA_DIR"]) / given.dataset)
-        for asked in questions(given.methods.split(","), given.backbones.split(",")):
-            tune(
-                splits,
-                asked.method,
-                backbone=asked.backbone,
-                budget=asked.budget,
-                epochs=EPOCHS,
-                output=folder / asked.name,
-                device=given.device,
-            )
-    collect(folder, given.dataset)
+        splits = load(str(Path(os.environ["CERP_DATA_DIR"]) / given.dataset), seed=0)
+        for asked in questions(given):
+            try:
+                best = tune(
+                    splits,
+                    asked.method,
+                    backbone=asked.backbone,
+                    budget=asked.budget,
+                    epochs=given.epochs,
+                    trials=given.trials,
+                    dim=given.dim,
+                    output=folder / asked.name,
+                    device=given.device,
+                    verbose=False,
+                )
+                print(f"{asked.name}: {best.valid:.4f} in {len(best.trials)} trials", flush=True)
+            except BudgetError as error:
+                print(f"{asked.name}: {error}", flush=True)
+                write_figures(folder / asked.name / REFUSED, {"why": str(error)})
+    collect(folder, given)
 
 
-def questions(methods: list[str], backbones: list[str]) -> list[Asked]:
-    """What to search for some methods and backbones."""
+def questions(given: argparse.Namespace) -> list[Asked]:
+    """What to search."""
     return [
         Asked(method, backbone, budget)
-        for backbone, method in product(backbones, methods)
-        for budget in BUDGETS[method]
+        for backbone, method in product(given.backbones.split(","), given.methods.split(","))
+        for budget in given.budgets.split(",")
+        if budget == "90%" or method not in AT_90_ALONE
     ]
 
 
-def collect(folder: Path, dataset: str) -> None:
+def collect(folder: Path, given: argparse.Namespace) -> None:
     """Write all trials of the searches that are done, and the best settings."""
-    everything = questions(list(BUDGETS), list(BACKBONES))
-    paths = {asked: folder / asked.name / "best.json" for asked in everything}
-    done = {asked: read(path) for asked, path in paths.items() if path.exists()}
-    best: dict[str, dict[str, Any]] = {backbone: {} for backbone in BACKBONES}
-    for backbone, method in product(BACKBONES, BUDGETS):
-        mine = [done.get(asked) for asked in questions([method], [backbone])]
-        found = [search for search in mine if search is not None]
-        if len(found) == len(mine) and (method, backbone) not in UNUSED:
+    asked = questions(given)
+    paths = {one: folder / one.name / "best.json" for one in asked}
+    done = {one: read(path) for one, path in paths.items() if path.exists()}
+    refused = {
+        one.name: read(folder / one.name / REFUSED)["why"]
+        for one in asked
+        if (folder / one.name / REFUSED).exists()
+    }
+    best: dict[str, dict[str, Any]] = {backbone: {} for backbone in given.backbones.split(",")}
+    for backbone, method in dict.fromkeys((one.backbone, one.method) for one in asked):
+        mine = [one for one in asked if (one.backbone, one.method) == (backbone, method)]
+        found = [done[one] for one in mine if one in done]
+        if found and all(one in done or one.name in refused for one in mine):
             best[backbone][method] = best_by_budget(found)
             if (method, backbone) == LONGER:
-                best[backbone][method] |= longer_search(dataset, best[backbone][method])
+                best[backbone][method] |= longer_search(given.dataset, best[backbone][method])
             for budget, settings in best[backbone][method].items():
                 print(f"{method:10} {backbone:9} {budget:4} {settings}")
-    missing = [asked.name for asked in everything if asked not in done]
-    figures = {"searches": list(done.values()), "missing": missing, "best": best}
-    write_figures(RESULTS / dataset / "search.json", figures)
-    write_figures(SEARCHED, read(SEARCHED) | {dataset: best})
+    missing = [one.name for one in asked if one not in done and one.name not in refused]
+    figures = {"dim": given.dim, "trials": given.trials, "epochs": given.epochs}
+    searches = {"searches": list(done.values()), "refused": refused, "missing": missing}
+    write_figures(RESULTS / given.dataset / "search.json", {**figures, **searches, "best": best})
+    if given.dim == USED_DIMENSION:
+        write_figures(SEARCHED, read(SEARCHED) | {given.dataset: best})
 
 
 def longer_search(dataset: str, budgets: Iterable[str]) -> dict[str, Any]:

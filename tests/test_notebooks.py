@@ -28,7 +28,7 @@ def code_of(path: Path) -> str:
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_in_short_form(path: Path, tmp_path: Path):
     (tmp_path / "cells.py").write_text(code_of(path), encoding="utf-8")
-    environment = {**os.environ, "CERP_SHORT": "1"}
+    environment = {**os.environ, "CERP_SHORT": "1", "PYTHONPATH": str(ROOT)}  # for examples/
     done = subprocess.run(
         [sys.executable, "cells.py"],
         cwd=tmp_path,
@@ -38,6 +38,7 @@ def test_a_notebook_runs_in_short_form(path: Path, tmp_path: Path):
         check=False,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert done.stdout
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -47,5 +48,6 @@ def test_a_notebook_says_how_it_is_made_short_and_names_no_machine(path: Path):
     assert not any(place in text for place in ("/tmp", "/home", "/root", "/work"))
 
 
-def test_there_are_notebooks():
-    assert NOTEBOOKS
+def test_there_is_a_notebook_for_each_job_and_example():
+    found = [path.stem for path in NOTEBOOKS]
+    assert found == ["clicks", "every_night", "first_model", "sequences", "table", "two_towers"]

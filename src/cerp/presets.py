@@ -18,8 +18,11 @@ BEST_ASSIGNMENT: dict[str, Assignment] = {"lightgcn": "learned", "mf": "learned"
 
 ALS = "als"
 """Method and teacher."""
-ONLY_BACKBONE = {ALS: "mf"}
+ONLY_BACKBONE = {ALS: "mf", "legcf": "mf"}
 """By method, the backbone that it goes with, where that is one alone."""
+
+OF_FULL_SIZE = ("full", "opq", "pca", "pq", "rq")
+"""Methods that train the full table, whatever they then keep of it."""
 
 MLP_VALIDATION_USERS = 3000
 """The MLP scores every pair by a network of its own: ranking all users of a large data set
@@ -81,11 +84,11 @@ def preset(
     backbone = backbone or ONLY_BACKBONE.get(method, "lightgcn")
     users = MLP_VALIDATION_USERS if backbone == "mlp" else None
     training = TrainConfig(validation_users=users)
-    if method == "full":
+    if method in OF_FULL_SIZE:
         # From larger values than pruned codebooks start at, slower and for longer.
         training = replace(training, learning_rate=3e-3, epochs=150, evaluate_every=10, patience=3)
     config = Config(backbone=backbone, method=method, train=training)
-    if method in ONLY_BACKBONE:
+    if method == ALS:
         return replace(config, budgets=("full",))
     if name == "paper":
         return _paper(config)
@@ -106,7 +109,7 @@ def _paper(config: Config) -> Config:
     (results/regularizer.json).
     """
     training = config.train
-    if config.method != "full":
+    if config.method not in OF_FULL_SIZE:
         training = replace(training, learning_rate=1e-2, weight_decay=1e-5)
     return replace(
         config,

@@ -20,7 +20,7 @@ from cerp.comparison.display import Lines, live_table
 from cerp.comparison.jobs import Cell, Job, plan
 from cerp.comparison.results import Result, Results, write_user_values
 from cerp.comparison.running import missing, run
-from cerp.comparison.statistics import mark, spread
+from cerp.comparison.statistics import spread
 from cerp.comparison.tables import HEADER, comparison_page
 from cerp.comparison.tuned import read_tuned
 from cerp.comparison.variants import POPULARITY, chosen_names, config_of, variants
@@ -46,6 +46,14 @@ def splits() -> Splits:
 
 
 # What is compared
+
+
+def test_seeds_of_a_comparison_are_so_far_apart_that_no_stages_share_batches():
+    jobs = plan(["cerp"], ["mf"], ["90%"], 3)
+    assert [job.seed for job in jobs] == [0, 10, 20]
+    # A run draws from its seed and the three after it.
+    drawn = [job.config.seed + stage for job in jobs for stage in range(4)]
+    assert len(set(drawn)) == len(drawn)
 
 
 def test_every_method_of_the_registry_can_be_compared_under_its_name():
@@ -308,6 +316,7 @@ def made_up(
         "version": "1",
     }
     facts |= {"device": "cpu", "ndcg10": float(values.mean()), "recall10": values.mean() / 2}
+    facts |= {"ndcg20": 0.3, "tail_ndcg10": 0.01, "best_epoch": 7}
     result = Result(method, budget and "mf", budget, seed, **{**facts, **more})
     per_user = {"ndcg@10": values, "recall@10": values / 2}
     users = np.arange(len(values), dtype=np.int32)
@@ -423,16 +432,6 @@ def test_the_spread_is_mean_and_sample_deviation():
     assert spread([0.25]) == "0.2500"
 
 
-def test_a_mark_needs_a_difference_that_users_agree_on():
-    def judged(scores: np.ndarray) -> Metrics:
-        return Metrics("test", np.arange(100, dtype=np.int32), {"ndcg@10": scores}, {}, {}, {})
-
-    low, high = judged(np.full(100, 0.1)), judged(np.full(100, 0.2))
-    # Half of the users win what the other half lose.
-    mixed = judged(0.1 + 0.05 * (-1.0) ** np.arange(100))
-    assert (mark(high, low), mark(low, high), mark(mixed, low)) == ("better", "worse", "not clear")
-
-
 @pytest.fixture
 def compared(tmp_path: Path) -> TablePage:
     """At 90%: cerp beats ud clearly, qr is refused, full is above all; popularity is the floor."""
@@ -444,9 +443,12 @@ def compared(tmp_path: Path) -> TablePage:
             made_up(tmp_path, "full", np.full(50, 0.9), budget="full"),
             *(
                 made_up(tmp_path, "cerp", np.full(50, score), seed=seed, is_tuned=True, **shape)
-                for seed, score in enumerate((0.2, 0.4))
+                for seed, score in enumerate((0.2, 0.3, 0.4))
             ),
-            made_up(tmp_path, "ud", np.full(50, 0.1), values="fp32", file_bytes=4321),
+            *(
+                made_up(tmp_path, "ud", np.full(50, 0.1), seed=seed, values="fp32", file_bytes=4321)
+                for seed in range(3)
+            ),
             made_up(tmp_path, "ud", np.full(50, 0.3), budget="1KB", values="int4"),
         ]
     )
@@ -470,12 +472,14 @@ def test_a_row_has_counts_spreads_and_the_mark_against_the_best_other(compared: 
     cerp = rows["cerp"]
     assert (cerp["sparsity"], cerp["avg dim"]) == ("90.00%", "1.2")
     assert (cerp["values, paper's count"], cerp["values, all stored"]) == ("80", "1,234")
-    # Seeds 0.2 and 0.4: mean 0.3, deviation √(2 * 0.1²) = 0.1414; recall is half of it.
-    assert cerp["NDCG@10"] == "0.3000 ± 0.1414"
-    assert cerp["Recall@10"] == "0.1500 ± 0.0707"
-    assert (cerp["seeds"], cerp["against best other"]) == ("2", "better (ud)")
+    # Seeds 0.2, 0.3 and 0.4: deviation √(2 * 0.1² / 2) = 0.1; recall is half of it.
+    assert cerp["NDCG@10"] == "0.3000 ± 0.1000"
+    assert cerp["Recall@10"] == "0.1500 ± 0.0500"
+    assert (cerp["seeds"], cerp["against best other"]) == ("3", "better (ud)")
+    # t = (.3 - .1) / √(.1² / 3) = 2√3 with two degrees of freedom.
+    assert cerp["p over seeds"] == "0.074"
     # Full is not within the budget: nobody is held against it, but it against the best.
-    assert rows["full"]["against best other"] == "better (cerp)"
+    assert rows["full"]["against best other"] == "too few seeds (cerp)"
     assert rows["ud"]["against best other"] == "worse (cerp)"
     assert (rows["ud"]["stored as"], rows["ud"]["file bytes"]) == ("fp32", "4,321")
 
@@ -486,7 +490,7 @@ def test_what_is_refused_tuned_and_agreed_upon_is_said(compared: TablePage):
     assert "those of a search for cerp (mf)." in notes
     assert "Full ranking over all items" in compared.conventions
     assert "f" * 64 in notes
-    assert "Seeds: 0, 1." in notes
+    assert "Seeds: 0, 1, 2." in notes
 
 
 def test_markdown_aligns_its_columns(compared: TablePage):

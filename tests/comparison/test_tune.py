@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +21,7 @@ from cerp.comparison import tuning_search
 from cerp.comparison.tune import tune
 from cerp.comparison.tuned import BestSettings, read_tuned
 from cerp.comparison.tuning_journal import drop_half_line
-from cerp.comparison.tuning_search import GRID, Question, TuningSearch, without_test
+from cerp.comparison.tuning_search import EXTENSIONS, Question, TuningSearch, without_test
 from cerp.config import Config, RunOptions
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
@@ -27,7 +29,7 @@ from cerp.errors import ConfigError, MissingExtra, OutputError, TrainingError
 from cerp.locks import claimed
 
 QUESTION = Question("ud", "mf", "75%", epochs=1, settings={"dim": 8})
-ASKED = {"method": "ud", "backbone": "mf", "budget": "75%", "epochs": 1, "dim": 8}
+ASKED = {"method": "ud", "backbone": "mf", "budget": "75%", "epochs": 1, "dim": 8, "trials": 6}
 
 
 def search(splits: Splits, folder: Path, **changed: Any) -> BestSettings:
@@ -39,14 +41,20 @@ def splits() -> Splits:
     return synthetic(60, 40, 600).split(seed=0)
 
 
+def near_4e3(config: Config) -> float:
+    return 1 - abs(math.log(config.train.learning_rate / 4e-3)) / 10 - config.train.weight_decay
+
+
 class Training:
-    """Stands in for fit_all: the metric is the learning rate plus the weight decay."""
+    """Stands in for fit_all: the metric is best at a learning rate of 4e-3, without decay."""
 
     def __init__(self) -> None:
         self.configs: list[Config] = []
         self.folders: list[str] = []
         self.fail_at: dict[int, BaseException] = {}
         self.metric = "ndcg@10"
+        self.score: Callable[[Config], float] = near_4e3
+        self.best_epoch: Callable[[Config], int] = lambda config: 0
 
     def __call__(self, splits: Splits, config: Config, options: RunOptions) -> list[Any]:
         assert len(splits.test) == 0
@@ -55,8 +63,8 @@ class Training:
         self.folders.append(options.folder.name)
         if failure := self.fail_at.get(len(self.configs)):
             raise failure
-        score = config.train.learning_rate + config.train.weight_decay
-        return [SimpleNamespace(metrics={"valid": {self.metric: score}})]
+        facts = SimpleNamespace(best_epoch=self.best_epoch(config))
+        return [SimpleNamespace(metrics={"valid": {self.metric: self.score(config)}}, facts=facts)]
 
     @property
     def points(self) -> list[tuple[float, float]]:
@@ -70,16 +78,60 @@ def training(monkeypatch) -> Training:
     return stand_in
 
 
-def test_the_grid_is_tried_whole_and_the_best_is_kept(splits, training, tmp_path: Path):
+def test_the_preset_is_tried_first_and_the_best_is_kept(splits, training, tmp_path: Path):
     best = search(splits, tmp_path)
     assert len(training.points) == len(set(training.points)) == 6
-    assert best.found == {"train": {"learning_rate": 1e-2, "weight_decay": 1e-5}}
-    assert best.valid == 1e-2 + 1e-5
+    first = training.configs[0].train
+    assert (first.learning_rate, first.weight_decay, first.schedule) == (5e-3, 0.0, "constant")
+    assert best.valid == max(map(near_4e3, training.configs))
     assert len(best.trials) == 6
     written = json.loads((tmp_path / "best.json").read_text())
     assert written == best.to_json()
     assert written["valid_ndcg@10"] == best.valid
     assert read_tuned(tmp_path / "best.json").settings == best.settings == {"dim": 8, **best.found}
+
+
+def test_decay_is_none_or_coupled_or_decoupled(splits, training, tmp_path: Path):
+    search(splits, tmp_path, trials=12)
+    decays = [(one.train.optimizer, one.train.weight_decay) for one in training.configs]
+    assert ("adam", 0.0) in decays
+    assert any(name == "adam" and 1e-7 <= decay <= 1e-4 for name, decay in decays)
+    assert all(1e-2 <= decay <= 0.3 for name, decay in decays if name == "adamw")
+    assert {name for name, _ in decays} == {"adam", "adamw"}
+    # Pruning, where a method has it, decays alike.
+    assert all(one.prune.optimizer == one.train.optimizer for one in training.configs)
+
+
+def test_a_winner_at_the_edge_is_tried_further_out(splits, training, tmp_path: Path):
+    training.score = lambda config: 1 - abs(math.log(config.train.learning_rate / 0.2))
+    best = search(splits, tmp_path, trials=20)
+    rates = [rate for rate, _ in training.points]
+    assert max(rates[:20]) <= 3e-2
+    # 3e-2 times 3, and times 3 once more; that is beyond 0.2, and worse than before.
+    assert rates[20:] == pytest.approx([0.09, 0.27, 0.81][: len(rates) - 20])
+    assert best.found["train"]["learning_rate"] == pytest.approx(0.27)
+    assert best.at_edge == ("train.learning_rate",)
+    assert len(search(splits, tmp_path, trials=20).trials) == len(rates)
+
+
+def test_a_winner_that_was_still_rising_is_trained_for_longer(splits, training, tmp_path: Path):
+    training.best_epoch = lambda config: min(config.train.epochs, 3)
+    training.score = lambda config: near_4e3(config) + min(config.train.epochs, 3)
+    best = search(splits, tmp_path)
+    assert [one.train.epochs for one in training.configs] == [1, 1, 1, 1, 1, 1, 2, 4]
+    assert best.found["train"]["epochs"] == 4
+    assert not best.is_cut_short
+    assert [trial.best_epoch for trial in best.trials][-2:] == [2, 3]
+
+
+def test_no_method_has_more_trials_beyond_its_edges_than_another(splits, training, tmp_path: Path):
+    training.score = lambda config: config.train.learning_rate
+    training.best_epoch = lambda config: config.train.epochs
+    best = search(splits, tmp_path)
+    # Those of a trial's epochs, and of its rate: two doublings, and as often three times the rate.
+    assert len(best.trials) == 6 + EXTENSIONS
+    assert max(one.train.epochs for one in training.configs) <= 4
+    assert best.is_cut_short
 
 
 def test_trials_keep_a_file_size_and_what_was_found_does_not(splits, training, tmp_path: Path):
@@ -135,7 +187,7 @@ def test_a_disk_that_fails_is_named(splits, training, monkeypatch, tmp_path: Pat
 
 
 def test_a_trial_whose_process_died_is_taken_over(splits, training, tmp_path: Path):
-    dead = TuningSearch(splits, QUESTION, tmp_path, None, "cpu").claim()
+    dead = TuningSearch(splits, QUESTION, tmp_path, 6, "cpu").claim()
     os.utime(tmp_path / "trials" / f"{dead.number}.alive", (0, 0))
     assert len(search(splits, tmp_path).trials) == 6
     assert str(dead.number) in training.folders
@@ -195,7 +247,7 @@ def test_half_a_line_is_dropped(tmp_path: Path, left: bytes):
 def test_a_clock_that_was_set_brings_no_trial_to_a_halt(
     splits, training, tmp_path: Path, hours: int
 ):
-    dead = TuningSearch(splits, QUESTION, tmp_path, None, "cpu").claim()
+    dead = TuningSearch(splits, QUESTION, tmp_path, 6, "cpu").claim()
     seen = time.time() + 3600 * hours
     os.utime(tmp_path / "trials" / f"{dead.number}.alive", (seen, seen))
     assert len(search(splits, tmp_path).trials) == 6
@@ -216,10 +268,10 @@ def test_a_trial_at_work_is_not_taken_over_when_the_clock_is_set(
 
 
 def test_two_processes_share_the_trials(splits, training, tmp_path: Path):
-    first = TuningSearch(splits, QUESTION, tmp_path, None, "cpu")
-    second = TuningSearch(splits, QUESTION, tmp_path, None, "cpu")
+    first = TuningSearch(splits, QUESTION, tmp_path, 6, "cpu")
+    second = TuningSearch(splits, QUESTION, tmp_path, 6, "cpu")
     started = [search.claim() for _ in range(3) for search in (first, second)]
-    points = [tuple(trial.params[name] for name in GRID) for trial in started]
+    points = [tuple(trial.params.values()) for trial in started]
     assert len(set(points)) == 6
     for trial in started:
         first.run(trial)
@@ -242,7 +294,7 @@ def test_settings_that_diverge_are_noted_and_not_chosen(splits, training, tmp_pa
     best = search(splits, tmp_path)
     errors = [trial.error for trial in best.trials]
     assert errors == ["the loss is not finite", None, None, None, None, None]
-    assert best.valid == 1e-2 + 1e-7  # the first point of the grid was 1e-2, 1e-5
+    assert best.valid == max(map(near_4e3, training.configs[1:]))
 
 
 def test_a_search_in_which_all_diverge_says_so(splits, training, tmp_path: Path):
@@ -251,15 +303,14 @@ def test_a_search_in_which_all_diverge_says_so(splits, training, tmp_path: Path)
         search(splits, tmp_path)
 
 
-def test_a_longer_search_goes_on_from_the_grid_in_the_methods_own_space(
-    splits, training, tmp_path: Path
-):
+def test_a_longer_search_goes_on_in_the_methods_own_space(splits, training, tmp_path: Path):
     search(splits, tmp_path, method="cerp")
     best = search(splits, tmp_path, method="cerp", trials=9)
     assert len(best.trials) == 9
-    drawn = [trial.settings for trial in best.trials[6:]]
+    drawn = [trial.settings for trial in best.trials[1:]]
     assert all(1e-5 <= settings["prune.gamma"] <= 1e-1 for settings in drawn)
-    assert len({settings["train.learning_rate"] for settings in drawn}) == 3
+    assert {settings["rewind"] for settings in drawn} == {"pruned", "initial"}
+    assert len({settings["train.learning_rate"] for settings in drawn}) == 8
     assert training.configs[-1].prune.gamma == drawn[-1]["prune.gamma"]
 
 
@@ -282,8 +333,8 @@ def test_another_search_in_the_folder_or_an_unknown_method_is_refused(
     ("trials", "changes", "message"),
     [
         (0, {}, "at least 1 trial, got trials=0"),
-        (None, {"budget": "lots"}, "budget 'lots' cannot be: it is neither"),
-        (None, {"epochs": 0}, "epochs is 0; it must be above 0"),
+        (6, {"budget": "lots"}, "budget 'lots' cannot be: it is neither"),
+        (6, {"epochs": 0}, "epochs is 0; it must be above 0"),
     ],
 )
 def test_an_impossible_search_leaves_no_folder(splits, trials, changes, message, tmp_path: Path):
@@ -306,20 +357,13 @@ def test_withholding_the_test_part_changes_nothing_else(splits):
 
 
 def test_the_verb_trains_for_real_and_prints_the_trials(splits, tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(
-        tuning_search, "GRID", {"train.learning_rate": (1e-2, 1e-3), "train.weight_decay": (1e-5,)}
-    )
+    monkeypatch.setattr(tuning_search, "EXTENSIONS", 0)
     splits.save(tmp_path / "data")
-    options = "--method ud --backbone mf --budget 75% --dim 8 --epochs 1"
+    options = "--method ud --backbone mf --budget 75% --dim 8 --epochs 1 --trials 2"
     command = ["tune", str(tmp_path / "data"), *options.split(), "-o", str(tmp_path / "out")]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.stderr
-    assert result.stdout.split()[:4] == [
-        "valid",
-        "ndcg@10",
-        "train.learning_rate",
-        "train.weight_decay",
-    ]
+    assert result.stdout.split()[:3] == ["valid", "ndcg@10", "train.learning_rate"]
     best = json.loads((tmp_path / "out" / "best.json").read_text())
     assert 0 < best["valid_ndcg@10"] == max(trial["valid_ndcg@10"] for trial in best["trials"])
 

@@ -39,7 +39,7 @@ def quick() -> Iterator[None]:
         patch.setattr(module, "ITERATIONS", 4)
         patch.setattr("cerp.compression.plans.MOST_BOOKS", 4)
         patch.setattr("cerp.compression.plans.MOST_TRIED", 2)
-        patch.setattr("cerp.compression.rotation.TURNS", 2)
+        patch.setattr("cerp.assignment.rotation.TURNS", 2)
         yield
 
 

@@ -16,11 +16,9 @@ from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError, DataError, ScoreError
-from cerp.evaluation import significance
 from cerp.evaluation.baselines import Popularity
 from cerp.evaluation.evaluate import evaluate, sample_users, users_to_judge
 from cerp.evaluation.metrics import Metrics
-from cerp.evaluation.significance import paired_bootstrap
 
 KS = (1, 3, 20)
 
@@ -304,49 +302,6 @@ def test_the_interval_of_a_sample_worked_out_on_paper() -> None:
     everybody = Metrics("test", users, per_user, {}, {}, {}, users_with_truth=4)
     assert everybody.half_width("ndcg@10") == 0
     assert "half_width" not in everybody.summary()
-
-
-def of_values(values: npt.ArrayLike) -> Metrics:
-    array = np.asarray(values, dtype=np.float64)
-    users = np.arange(len(array), dtype=np.int32)
-    return Metrics("test", users, {"ndcg@10": array}, coverage={}, head={}, tail={})
-
-
-def test_a_constant_difference_has_no_spread() -> None:
-    difference = paired_bootstrap(of_values([0.75, 0.5]), of_values([0.5, 0.25]), samples=100)
-    assert (difference.low, difference.mean, difference.high) == (0.25, 0.25, 0.25)
-    assert difference.is_clear
-
-
-def test_the_interval_is_near_the_normal_one_for_many_users() -> None:
-    values = np.random.default_rng(0).random(1000)
-    difference = paired_bootstrap(of_values(values), of_values(np.zeros(1000)))
-    half = 1.96 * values.std() / math.sqrt(1000)
-    assert difference.low == pytest.approx(values.mean() - half, abs=0.05 * half)
-    assert difference.high == pytest.approx(values.mean() + half, abs=0.05 * half)
-
-
-def test_pairing_removes_what_both_share() -> None:
-    shared = np.random.default_rng(0).random(200)
-    difference = paired_bootstrap(of_values(shared + 0.001), of_values(shared), samples=100)
-    assert difference.low == pytest.approx(0.001)
-
-
-def test_the_interval_does_not_depend_on_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = of_values(np.arange(9)), of_values(np.zeros(9))
-    whole = paired_bootstrap(first, second, samples=50)
-    monkeypatch.setattr(significance, "BOOTSTRAP_DRAWS", 1)
-    assert paired_bootstrap(first, second, samples=50) == whole
-
-
-def test_different_users_cannot_be_paired() -> None:
-    with pytest.raises(ConfigError, match="2 on test against 3 on test"):
-        paired_bootstrap(of_values([0, 1]), of_values([0, 1, 1]))
-
-
-def test_an_unknown_metric_is_refused_with_those_known() -> None:
-    with pytest.raises(ConfigError, match=r"ndcg@7.*: ndcg@10"):
-        paired_bootstrap(of_values([0]), of_values([0]), "ndcg@7")
 
 
 def test_popularity_on_lastfm_equals_what_ranx_computes(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from statistics import mean
 from typing import Any
 
-from cerp.comparison.statistics import spread, verdict
+from cerp.comparison.results import Result, main_scores
+from cerp.comparison.statistics import ENOUGH_SEEDS, Mark, spread, t_test
+from cerp.evaluation.significance import LEVEL
 from cerp.paper.method_table import NO_RIVALS
 from cerp.paper.published import Row, published_rows
+from cerp.paper.record import Record, is_in_cell
 from results_page.results_index import MISSING, ResultsIndex
 
 BUDGETS, BACKBONES = (90, 95, 99), ("lightgcn", "mlp")
@@ -33,8 +37,11 @@ def findings(results: ResultsIndex) -> list[str]:
         _others_against_the_paper(results),
         _numbering(results),
         "**Selection.** The authors' code stops on test NDCG@5, and every metric keeps its own "
-        "best epoch. Here epochs are selected on validation NDCG@10 and the test part is read "
-        "once, so their figures are flattered and these are not.",
+        "best epoch. Here epochs are selected on validation NDCG@10, and a run reads the test part "
+        "once, at its end, so their figures are flattered and these are not. How often the test "
+        "part of a *row* was seen, over all settings that it had, is in its record "
+        "(`test_readings`); rows measured before records counted have none, and "
+        "results/README.md tells what is known of them.",
         _mlp(results),
         _uniform_dimension(results),
         _penalty(results),
@@ -52,38 +59,62 @@ def printed(method: str, backbone: str, percent: int) -> float | None:
 
 
 def _bar(start: str, results: ResultsIndex, recipe: str, budgets: Sequence[str]) -> str:
-    """How CERP stands against every other method under a budget, by paired bootstrap."""
-    record = results.read("gowalla", f"{recipe}-runs.json") or {"intervals": []}
-    told = []
+    """How CERP stands against every other method under a budget, and what of it holds."""
+    path = results.folder / "gowalla" / f"{recipe}-runs.json"
+    record = Record.read(path) if path.exists() else None
+    told, total = [], Counter[Mark]()
     for backbone in BACKBONES:
         for budget in budgets:
-            rivals = [
-                interval
-                for interval in record["intervals"]
-                if (interval["backbone"], interval["budget"]) == (backbone, budget)
-                and _method(interval) not in NO_RIVALS
-            ]
-            told.append(f"{backbone} at {budget}: {_standing(rivals)}")
+            marks = [] if record is None else _rivals(record, backbone, budget)
+            total.update(mark for _, mark, _ in marks)
+            told.append(f"{backbone} at {budget}: {_standing(marks)}")
+    counted = ", ".join(f"{count} {mark}" for mark, count in total.items()) or MISSING
     return (
-        f"**{start}, CERP against the other methods** (Gowalla, 95% interval over users of the "
-        f"difference between means over seeds): {'; '.join(told)}."
+        f"**{start}, CERP against the other methods** (Gowalla). Better means that the interval of "
+        "the difference, from a bootstrap over users and seeds together, leaves zero out after "
+        "Holm's correction over the table; 'too few seeds' that one of the two has fewer than "
+        f"{ENOUGH_SEEDS}, 'users only' that the interval is older than this rule and knows nothing "
+        f"of seeds. In all: {counted}. {'; '.join(told)}."
     )
 
 
-def _standing(rivals: Sequence[dict[str, Any]]) -> str:
-    """Against how many intervals exclude zero, and the names of the others."""
-    if not rivals:
+def _rivals(record: Record, backbone: str, budget: str) -> list[tuple[str, Mark, float | None]]:
+    """Name, mark and t-test of all that CERP is compared with in a cell."""
+    results: dict[str, list[Result]] = {}
+    mine: list[Result] = []
+    cerp = next((entry.run for entry in record.found if entry.run.method == "cerp"), None)
+    for entry in record.found:
+        if is_in_cell(entry, backbone, budget):
+            results.setdefault(entry.result.method, []).append(entry.result)
+            mine += [entry.result] if entry.run == cerp else []
+    return [
+        (_method(name), mark, _p_over_seeds(mine, results.get(name, [])))
+        for name, mark in record.marks(backbone, budget).items()
+        if _method(name) not in NO_RIVALS
+    ]
+
+
+def _p_over_seeds(mine: Sequence[Result], other: Sequence[Result]) -> float | None:
+    return t_test(main_scores(mine), main_scores(other)) if mine and other else None
+
+
+def _method(name: str) -> str:
+    return name.split("-")[0]
+
+
+def _standing(marks: Sequence[tuple[str, Mark, float | None]]) -> str:
+    """Against how many the difference holds, the names of the others, and what the t-test says."""
+    if not marks:
         return MISSING
-    marks = [(_method(rival), verdict(rival["low"], rival["high"])) for rival in rivals]
-    unclear = [f"{name} ({mark})" for name, mark in marks if mark != "better"]
-    state = f"clearly better than {len(rivals) - len(unclear)} of {len(rivals)}"
-    if not unclear:
-        return state
-    return f"{state}, not than {', '.join(unclear)}"
-
-
-def _method(interval: dict[str, Any]) -> str:
-    return str(interval["against"].split("-")[0])
+    by_mark: dict[Mark, list[str]] = {}
+    for name, mark, _ in marks:
+        by_mark.setdefault(mark, []).append(name)
+    state = f"better than {len(by_mark.pop('better', []))} of {len(marks)}"
+    state += "".join(f", {mark}: {' '.join(names)}" for mark, names in by_mark.items())
+    tested = [p for _, _, p in marks if p is not None]
+    if tested:
+        state += f" (t-test over seeds: {sum(p <= LEVEL for p in tested)} of {len(tested)} differ)"
+    return state
 
 
 def _above_the_paper(results: ResultsIndex) -> str:

@@ -52,7 +52,7 @@ def compare(
     seeds: Annotated[
         int,
         typer.Option(
-            help="How often each is trained: with seeds 0, 1, ..., on the one split of --seed."
+            help="How often each is trained: with seeds 0, 10, 20, ..., on the one split of --seed."
         ),
     ] = 1,
     settings: Annotated[

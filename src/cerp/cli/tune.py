@@ -41,12 +41,12 @@ def tune(
         str | None, typer.Option(help="Of the model file of each trial, such as 300KB.")
     ] = None,
     trials: Annotated[
-        int | None,
+        int,
         typer.Option(
-            help="Draw so many from the method's whole space; without it, learning rate "
-            "{1e-2, 3e-3, 1e-3} x weight decay {1e-5, 1e-7}."
+            help="The preset, and so many less one drawn from the method's space; up to 6 more "
+            "beyond an edge, or for longer, where the best asks for it."
         ),
-    ] = None,
+    ] = 16,
     epochs: Annotated[int, typer.Option(help="Training epochs of a trial.")] = 15,
     dim: Annotated[int | None, typer.Option(help="Dimension of the vectors.")] = None,
     prune_epochs: Annotated[
@@ -90,6 +90,10 @@ def tune(
         print_json(best.to_json())
         return
     _print_trials(best)
+    if best.at_edge:
+        print_note("at an edge", f"{', '.join(best.at_edge)}; more trials may find better ones")
+    if best.is_cut_short:
+        print_note("cut short", "the best was still rising at its last epoch; give more epochs")
     print_note("saved", str(output / BEST_FILE))
 
 

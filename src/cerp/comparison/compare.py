@@ -121,7 +121,8 @@ def compare(
     backbones
         By name, such as ``["lightgcn", "mlp"]``.
     seeds
-        How often each is trained: with seeds 0, 1, ...
+        How often each is trained: with seeds 0, 10, 20, ..., so far apart that no two runs draw
+        the same batches in any of their stages.
     settings
         What `cerp.tune` found, or its ``best.json``; used for its method and backbone.
     merge

@@ -20,6 +20,15 @@ from cerp.config import Config
 from cerp.errors import ConfigError
 from cerp.sizing.precision_plan import FULL
 
+SEED_STEP = 10
+"""Between the seeds of a comparison. A run draws from its seed and the few after it: the batches of
+training with seed s are those of pruning with seed s + 1. Seeds so far apart share nothing."""
+
+
+def seeds_of(count: int) -> range:
+    """The seeds of so many runs of a method: 0, 10, 20, ..."""
+    return range(0, SEED_STEP * count, SEED_STEP)
+
 
 class Cell(NamedTuple):
     """One entry of the grid. What has no vectors has no backbone; without values, no budget."""
@@ -115,7 +124,7 @@ def plan(
         for name in methods
         if name != POPULARITY and not has_vectors(name)
     ]
-    for seed in range(seeds):
+    for seed in seeds_of(seeds):
         for backbone in dict.fromkeys(backbones):
             for name in methods:
                 if name == POPULARITY or not has_vectors(name):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from cerp.comparison.jobs import Cell, Job
-from cerp.comparison.metrics import MAIN_METRIC, METRICS, field_of
+from cerp.comparison.metrics import MAIN_METRIC, METRICS, field_of, figures_in
+from cerp.comparison.statistics import Seeds
 from cerp.config import Config, differences
 from cerp.errors import ConfigError, DataError
 from cerp.evaluation.metrics import Metrics
@@ -69,8 +70,16 @@ class Result:
     overlap: float | None = None
     search: dict[str, Any] | None = None
     """What the method's search tells of itself, such as the epoch in which pruning was done."""
+    best_epoch: int | None = None
+    """That validation selected; None in results that are older than the entry."""
     ndcg10: float | None = None
     recall10: float | None = None
+    ndcg20: float | None = None
+    recall20: float | None = None
+    tail_ndcg10: float | None = None
+    """Where only truth among items that are not popular counts."""
+    coverage10: float | None = None
+    """Share of the items that are in anybody's list."""
     valid_ndcg10: float | None = None
     seconds: float | None = None
 
@@ -84,6 +93,17 @@ class Result:
         """Which entry of the grid it is."""
         return Cell(self.method, self.backbone, self.budget, self.seed)
 
+    @property
+    def ends_at_its_last_epoch(self) -> bool:
+        """Whether validation still rose when training ended: longer might have been better."""
+        epochs = (self.config or {}).get("train", {}).get("epochs")
+        return self.is_random and bool(self.best_epoch) and self.best_epoch == epochs
+
+    @property
+    def is_random(self) -> bool:
+        """Whether a seed changes anything: not where nothing is trained, and so no backbone."""
+        return self.backbone is not None
+
     @cached_property
     def settings(self) -> dict[str, Any]:
         """The configuration, apart from what tells the cells of a method and backbone apart."""
@@ -92,6 +112,12 @@ class Result:
     def to_line(self) -> str:
         """One line of JSON."""
         return json.dumps(asdict(self), allow_nan=False)
+
+
+def main_scores(results: Sequence[Result]) -> Seeds:
+    """`MAIN_METRIC` of all seeds of a method; one number, where no seed changes it."""
+    scores = [score for one in results if (score := one.score(MAIN_METRIC)) is not None]
+    return scores if results[0].is_random else scores[0]
 
 
 def figures_of(facts: ModelFacts, full_count: int) -> dict[str, Any]:
@@ -110,8 +136,7 @@ def scores_of(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The entries of a `Result` that say how good a model is."""
     # A refit has learned from the validation part, and is not judged on it.
     valid = metrics.get("valid", {}).get(MAIN_METRIC)
-    test = {field_of(metric): metrics["test"][metric] for metric in METRICS}
-    return {**test, f"valid_{field_of(MAIN_METRIC)}": valid}
+    return {**figures_in(metrics["test"]), f"valid_{field_of(MAIN_METRIC)}": valid}
 
 
 _FROM_FACTS = tuple(

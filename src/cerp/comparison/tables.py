@@ -1,38 +1,42 @@
 """From results to tables: one for each backbone and budget, values first, then bytes.
 
-In each, methods stand by falling `MAIN_METRIC`. A method's mark comes from the
-paired bootstrap of its per-user values, averaged over seeds, against the best
-other method that keeps the budget.
+In each, methods stand by falling `MAIN_METRIC`. A method's mark says whether it
+differs from the best other method that keeps the budget: by a bootstrap over
+users and seeds, with Holm's correction over all tables of the page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
 
 from cerp.budget import Budget
 from cerp.comparison.jobs import is_size
-from cerp.comparison.metrics import MAIN_METRIC, METRICS, field_of
-from cerp.comparison.results import Result, Results
-from cerp.comparison.statistics import mark, over_seeds, spread
-from cerp.evaluation.metrics import CONVENTIONS, Metrics
+from cerp.comparison.metrics import FIGURES, MAIN_METRIC, field_of
+from cerp.comparison.results import Result, Results, main_scores
+from cerp.comparison.statistics import ENOUGH_SEEDS, Judged, Mark, marks, spread, t_test
+from cerp.evaluation.metrics import CONVENTIONS
 from cerp.pages.html import Place
-from cerp.pages.numbers import metric_name
 from cerp.pages.tables import NOTHING, TablePage, TableSection, best_in
 from cerp.sizing.precision_plan import FULL
 
-NAMES = tuple(map(metric_name, METRICS))
+MAIN, *BESIDE = FIGURES.values()
 ORDINARY = (
     "method",
-    *NAMES,
+    MAIN,
     "against best other",
+    "p over seeds",
+    *BESIDE,
     "embedding bytes",
     "file bytes",
     "stored as",
+    "best epoch",
     "seeds",
 )
 """What a reader needs; it comes first."""
+LAST = " (last)"
+"""Beside the best epoch, where it is that at which training ended."""
 COUNTS = ("sparsity", "avg dim", "values, paper's count", "values, all stored")
 """What papers compare methods by."""
 HEADER = ORDINARY + COUNTS
@@ -40,10 +44,14 @@ HEADER = ORDINARY + COUNTS
 HOW_TO_READ = (
     "Figures are means over seeds ± the standard deviation (n - 1); bold: the best that keeps the "
     "budget. Embedding bytes are those of the vectors in the model file, file bytes all of it. "
-    f"'Against best other' compares {NAMES[0]} with the best other method that "
-    "keeps the budget (popularity and the filter keep every one): paired bootstrap over test users "
-    "(95%), each user's mean over seeds. "
-    "It speaks of users, not of seeds: that is what the deviation is for."
+    f"'Against best other' compares {MAIN} with the best other method that "
+    "keeps the budget (popularity and the filter keep every one). Better or worse: the 95% "
+    "interval of the difference leaves zero out, from a bootstrap that draws test users and seeds "
+    "together, after Holm's correction over all differences of this page. It needs "
+    f"{ENOUGH_SEEDS} seeds of what is trained. 'p over seeds' is that of Welch's t-test between "
+    "the means of the seeds, by itself. The tail counts truth among items that are not popular "
+    "alone; coverage is the share of items in anybody's list. A best epoch that is the last "
+    "says that more epochs might be better."
 )
 HOW_TO_READ_COUNTS = (
     "Sparsity is 1 - nnz / (N·d). The paper's count leaves out what a method's own accounting "
@@ -56,28 +64,62 @@ class _Entry:
     """The seeds of one method in one table."""
 
     results: list[Result]
-    judged: Metrics
+    judged: Judged
     keeps_budget: bool
 
     @property
-    def score(self) -> float:
-        return self.mean(MAIN_METRIC)
+    def name(self) -> str:
+        return self.results[0].method
 
-    def mean(self, metric: str) -> float:
-        return mean(_numbers(self.results, field_of(metric)))
+    @property
+    def score(self) -> float:
+        return self.mean(field_of(MAIN_METRIC)) or 0.0
+
+    def mean(self, name: str) -> float | None:
+        numbers = _numbers(self.results, name)
+        return mean(numbers) if numbers else None
+
+    def spread(self, name: str) -> str:
+        numbers = _numbers(self.results, name)
+        return spread(numbers) if numbers else NOTHING
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """What one table compares."""
+
+    title: str
+    entries: list[_Entry]
+    """By falling score."""
+    refused: dict[str, str]
+
+    def rival(self, entry: _Entry) -> _Entry | None:
+        """The best other that keeps the budget."""
+        return next((one for one in self.entries if one.keeps_budget and one is not entry), None)
+
+    def pairs(self) -> dict[tuple[str, str, str], tuple[Judged, Judged]]:
+        """Each method and its rival, the higher score first: so no pair is there twice."""
+        found = {}
+        for entry in self.entries:
+            if (rival := self.rival(entry)) is not None:
+                first, second = sorted((entry, rival), key=self.entries.index)
+                found[self.title, first.name, second.name] = first.judged, second.judged
+        return found
 
 
 def comparison_page(results: Results, *, verbose: bool = True) -> TablePage:
     """The tables of all that a folder holds; ``verbose``: also what papers compare by."""
     backbones: Sequence[str | None] = _distinct(result.backbone for result in results.all)
-    sections = [
-        _section(results, backbone, budget)
+    compared = [
+        _compared(results, backbone, budget)
         for is_in_bytes in (False, True)
         for backbone in backbones or [None]
         for budget in _budgets(results, backbone, is_in_bytes=is_in_bytes)
     ]
-    if not sections and results.all:
-        sections = [_section(results, None, None)]
+    if not compared and results.all:
+        compared = [_compared(results, None, None)]
+    found = marks({key: pair for table in compared for key, pair in table.pairs().items()})
+    sections = [_section(table, found) for table in compared]
     if not verbose:
         sections = [_ordinary(section) for section in sections]
     notes = _notes(results.all, verbose=verbose)
@@ -90,7 +132,7 @@ def _ordinary(section: TableSection) -> TableSection:
     return replace(section, header=ORDINARY, rows=[row[:kept] for row in section.rows])
 
 
-def _section(results: Results, backbone: str | None, budget: str | None) -> TableSection:
+def _compared(results: Results, backbone: str | None, budget: str | None) -> _Compared:
     entries: list[_Entry] = []
     refused: dict[str, str] = {}
     for method in _distinct(result.method for result in results.all):
@@ -105,7 +147,8 @@ def _section(results: Results, backbone: str | None, budget: str | None) -> Tabl
             f"{method} is not here": result.error for result in own if result.error is not None
         }
         if found := [result for result in own if result.error is None]:
-            judged = over_seeds([results.user_values(result.cell) for result in found])
+            values = tuple(results.user_values(result.cell) for result in found)
+            judged = Judged(values, is_random=found[0].is_random)
             # What has no vectors keeps every budget.
             keeps_budget = found[0].budget in (budget, None)
             entries.append(_Entry(found, judged, keeps_budget))
@@ -116,40 +159,60 @@ def _section(results: Results, backbone: str | None, budget: str | None) -> Tabl
     if budget is not None:
         kind = "equal bytes" if is_size(budget) else "equal values"
         title = f"{backbone or 'without vectors'}, {budget} ({kind})"
+    return _Compared(title, entries, refused)
+
+
+def _section(compared: _Compared, found: Mapping[tuple[str, str, str], Mark]) -> TableSection:
+    entries = compared.entries
     best: frozenset[Place] = frozenset()
-    for metric in METRICS:
-        scores = [entry.mean(metric) if entry.keeps_budget else None for entry in entries]
-        best |= best_in(HEADER.index(metric_name(metric)), scores)
+    for name, shown in FIGURES.items():
+        scores = [entry.mean(name) if entry.keeps_budget else None for entry in entries]
+        best |= best_in(HEADER.index(shown), scores)
     return TableSection(
-        title,
+        compared.title,
         HEADER,
-        [_row(entry, entries) for entry in entries],
-        [f"{what}: {why}" for what, why in refused.items()],
+        [_row(entry, *_against(entry, compared, found)) for entry in entries],
+        [f"{what}: {why}" for what, why in compared.refused.items()],
         best,
     )
 
 
-def _row(entry: _Entry, entries: Sequence[_Entry]) -> tuple[str, ...]:
-    own = entry.results
-    # Sorted by score: the first that is not this one is the best other.
-    rival = next((one for one in entries if one.keeps_budget and one is not entry), None)
+OPPOSITE: dict[Mark, Mark] = {"better": "worse", "worse": "better"}
+
+
+def _against(
+    entry: _Entry, compared: _Compared, found: Mapping[tuple[str, str, str], Mark]
+) -> tuple[str, str]:
+    """The mark against the best other, and the p of the t-test."""
+    rival = compared.rival(entry)
+    if rival is None:
+        return NOTHING, NOTHING
+    mark = found.get((compared.title, entry.name, rival.name))
+    if mark is None:
+        mirrored = found[compared.title, rival.name, entry.name]
+        mark = OPPOSITE.get(mirrored, mirrored)
+    p = t_test(main_scores(entry.results), main_scores(rival.results))
+    return f"{mark} ({rival.name})", NOTHING if p is None else f"{p:.2g}"
+
+
+def _row(entry: _Entry, against: str, p_over_seeds: str) -> tuple[str, ...]:
+    own, (main, *beside) = entry.results, FIGURES
     return (
-        own[0].method,
-        *(spread(_numbers(own, field_of(metric))) for metric in METRICS),
-        NOTHING if rival is None else f"{mark(entry.judged, rival.judged)} ({_name(rival)})",
+        entry.name,
+        entry.spread(main),
+        against,
+        p_over_seeds,
+        *map(entry.spread, beside),
         _mean(own, "embedding_bytes", "{:,.0f}"),
         _mean(own, "file_bytes", "{:,.0f}"),
         ", ".join(_distinct(result.values for result in own)) or NOTHING,
+        _mean(own, "best_epoch", "{:.0f}") + LAST * any(one.ends_at_its_last_epoch for one in own),
         str(len(own)),
         _mean(own, "sparsity", "{:.2%}"),
         _mean(own, "avg_dim", "{:.1f}"),
         _mean(own, "paper_count", "{:,.0f}"),
         _mean(own, "stored_count", "{:,.0f}"),
     )
-
-
-def _name(entry: _Entry) -> str:
-    return entry.results[0].method
 
 
 def _notes(results: Sequence[Result], *, verbose: bool) -> list[str]:

@@ -17,6 +17,8 @@ BEST_FILE = "best.json"
 DEFAULT_BUDGET = "99%"
 EPOCHS = 15
 """Of training in a trial."""
+TRIALS = 16
+"""For every method alike."""
 
 
 def tune(
@@ -27,7 +29,7 @@ def tune(
     backbone: str = "lightgcn",
     budget: str | int | None = None,
     max_file_size: str | None = None,
-    trials: int | None = None,
+    trials: int = TRIALS,
     epochs: int = EPOCHS,
     dim: int | None = None,
     prune_epochs: int | None = None,
@@ -54,8 +56,9 @@ def tune(
     max_file_size
         Of the model file of each trial, such as ``"300KB"``.
     trials
-        Draw so many from the method's whole space; None: learning rate {1e-2, 3e-3, 1e-3}
-        by weight decay {1e-5, 1e-7}, the grid that every method gets.
+        The preset, and so many less one that are drawn: learning rate, decay (none, L2, or
+        decoupled), schedule, and what the method has of its own. At most 6 more go beyond the
+        edge of a range, or train for longer, where the best so far asks for it.
     epochs
         Training epochs of a trial.
     dim, prune_epochs
@@ -77,7 +80,7 @@ def tune(
         if error.name != "optuna":
             raise
         raise MissingExtra("Tuning", "optuna", "tune") from None
-    if trials is not None and trials < 1:
+    if trials < 1:
         raise ConfigError(f"a search needs at least 1 trial, got trials={trials}")
     if not is_trained(method):
         raise ConfigError(

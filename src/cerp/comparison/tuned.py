@@ -24,6 +24,8 @@ class TriedSettings:
     """The metric on validation; None where training failed."""
     error: str | None = None
     """Why it failed."""
+    best_epoch: int | None = None
+    """That validation selected."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,6 +48,10 @@ class BestSettings:
     trials: tuple[TriedSettings, ...] = ()
     fingerprint: str | None = None
     """Of the data."""
+    at_edge: tuple[str, ...] = ()
+    """Settings of the best whose numbers are at the edge of what was tried, or beyond."""
+    is_cut_short: bool = False
+    """Whether the best trial was still rising on validation when it ended."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -64,9 +70,16 @@ class BestSettings:
             "fixed": self.fixed,
             score: self.valid,
             "trials": [
-                {"settings": trial.settings, score: trial.valid, "error": trial.error}
+                {
+                    "settings": trial.settings,
+                    score: trial.valid,
+                    "error": trial.error,
+                    "best_epoch": trial.best_epoch,
+                }
                 for trial in self.trials
             ],
+            "at_edge": list(self.at_edge),
+            "is_cut_short": self.is_cut_short,
             "fingerprint": self.fingerprint,
             "version": __version__,
         }

@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,9 +26,10 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.storages import JournalStorage
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from cerp.comparison.search_space import SHARED, Range, Space, edges, point_of, settings_of
 from cerp.comparison.tuned import BestSettings, TriedSettings
 from cerp.comparison.tuning_journal import ClaimLock, journal
-from cerp.comparison.variants import Range, Space, config_of, nested, variant
+from cerp.comparison.variants import config_of, nested, variant
 from cerp.config import Config, RunOptions, differences
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, TrainingError
@@ -37,17 +37,12 @@ from cerp.files import make_folder
 from cerp.locks import is_claimed
 from cerp.runs.fit import fit_all
 
-GRID: dict[str, tuple[float, ...]] = {
-    "train.learning_rate": (1e-2, 3e-3, 1e-3),
-    "train.weight_decay": (1e-5, 1e-7),
-}
-"""What every method gets before it is compared."""
+EXTENSIONS = 6
+"""Trials beyond those asked for, the same for every method: the best so far with a number that is
+at the edge of its range moved further out, or with twice the epochs where it ended at its last."""
 
-SPACE: Space = {
-    "train.learning_rate": Range(3e-4, 3e-2),
-    "train.weight_decay": Range(1e-8, 1e-4),
-}
-"""What a longer search chooses from, beside the variant's own space."""
+LONGEST = 4
+"""Times the epochs of a trial, beyond which it is not made longer."""
 
 ALIVE_EVERY_SECONDS = 5.0
 DEAD_AFTER_SECONDS = 60.0
@@ -87,7 +82,7 @@ class TuningSearch:
         splits: Splits,
         question: Question,
         folder: Path,
-        trials: int | None,
+        trials: int,
         device: str,
         *,
         verbose: bool = True,
@@ -118,7 +113,9 @@ class TuningSearch:
             with self._alone():
                 running = self._requeue_dead()
                 started = len(self._in_state(*TRIED, TrialState.RUNNING))
-                if self._in_state(TrialState.WAITING) or started < (self.trials or 0):
+                if not (running or self._in_state(TrialState.WAITING) or started < self.trials):
+                    self._extend()
+                if self._in_state(TrialState.WAITING) or started < self.trials:
                     # Seeded by what is there: repeatable, and no two processes draw the same.
                     # A trial that died does not count: what takes its place is drawn as it was.
                     drawn = len(self.study.trials) - len(self._in_state(TrialState.FAIL))
@@ -133,12 +130,13 @@ class TuningSearch:
     def run(self, trial: Trial) -> None:
         """Train, and tell the study the selection metric on validation."""
         name = _folder_name(trial)
-        config = trial_config(self.question, nested(trial.params))
+        config = trial_config(self.question, nested(self._settings(trial)))
         place = self.folder / "trials" / name
         with self._showing_life(name):
             try:
                 options = RunOptions(self.device, place, resume=True, quiet=not self.verbose)
                 (model,) = fit_all(without_test(self.splits), config, options)
+                trial.set_user_attr("best_epoch", model.facts.best_epoch)
                 self.study.tell(trial, model.metrics["valid"][config.selection_metric])
             except TrainingError as error:
                 # A learning rate that diverges is a finding, not a failure of the search.
@@ -162,20 +160,28 @@ class TuningSearch:
             )
         best = max(scored, key=_score)
         question = self.question
+        beyond, is_cut_short = self._open_ends(best)
         return BestSettings(
             question.method,
             question.backbone,
-            nested(best.params),
+            nested(self._settings(best)),
             question.settings,
             question.budget,
             question.epochs,
             trial_config(question).selection_metric,
             best.value,
             tuple(
-                TriedSettings(trial.params, trial.value, trial.user_attrs.get("error"))
+                TriedSettings(
+                    self._settings(trial),
+                    trial.value,
+                    trial.user_attrs.get("error"),
+                    trial.user_attrs.get("best_epoch"),
+                )
                 for trial in tried
             ),
             self.splits.learning_fingerprint,
+            tuple(beyond),
+            is_cut_short,
         )
 
     def _set_up(self) -> None:
@@ -189,19 +195,58 @@ class TuningSearch:
                 f"{self.folder} holds another search; it differs in {'; '.join(found)} "
                 "(asked for against there). Choose another folder, or remove it"
             )
-        if self.trials is None:
-            for values in product(*GRID.values()):
-                point = dict(zip(GRID, values, strict=True))
-                self.study.enqueue_trial(point, skip_if_exists=True)
+        if not self.study.trials:  # no method is to come out below its preset
+            self.study.enqueue_trial(point_of(trial_config(self.question), self._space))
+
+    @property
+    def _space(self) -> Space:
+        return SHARED | variant(self.question.method).space
 
     def _distributions(self) -> dict[str, BaseDistribution]:
-        space = SPACE if self.trials is None else SPACE | variant(self.question.method).space
+        """What trials draw from, as wide as what is queued."""
+        queued = [trial.system_attrs.get("fixed_params", {}) for trial in self.study.trials]
+
+        def wide(name: str, choices: Range) -> FloatDistribution:
+            values = [point[name] for point in queued if name in point]
+            low, high = min([choices.low, *values]), max([choices.high, *values])
+            return FloatDistribution(low, high, log=True)
+
         return {
-            name: FloatDistribution(choices.low, choices.high, log=True)
+            name: wide(name, choices)
             if isinstance(choices, Range)
             else CategoricalDistribution(choices)
-            for name, choices in space.items()
+            for name, choices in self._space.items()
         }
+
+    def _settings(self, trial: Trial | FrozenTrial) -> dict[str, Any]:
+        """Entries of the configuration, by dotted names."""
+        epochs = trial.user_attrs.get("epochs")
+        return settings_of(trial.params) | ({"train.epochs": epochs} if epochs else {})
+
+    def _open_ends(self, best: FrozenTrial) -> tuple[dict[str, float], bool]:
+        """What the best so far leaves open: numbers at an edge, and whether it was cut short."""
+        epochs = best.user_attrs.get("epochs", self.question.epochs)
+        return edges(best.params, self._space), best.user_attrs.get("best_epoch") == epochs
+
+    def _extend(self) -> None:
+        """Queue what the best so far leaves open, as long as there are trials for it."""
+        tried = self._in_state(*TRIED)
+        scored = [trial for trial in tried if trial.value is not None]
+        left = self.trials + EXTENSIONS - len(tried)
+        if not scored or left < 1:
+            return
+        best = max(scored, key=_score)
+        beyond, is_cut_short = self._open_ends(best)
+        epochs = best.user_attrs.get("epochs")
+        kept = {"epochs": epochs} if epochs else {}
+        wanted = [({**best.params, name: value}, kept) for name, value in beyond.items()]
+        twice = 2 * (epochs or self.question.epochs)
+        if is_cut_short and twice <= LONGEST * self.question.epochs:
+            wanted.insert(0, (dict(best.params), {"epochs": twice}))
+        known = [(trial.params, trial.user_attrs.get("epochs")) for trial in tried]
+        for point, attributes in wanted[:left]:
+            if (point, attributes.get("epochs")) not in known:
+                self.study.enqueue_trial(point, user_attrs=attributes)
 
     def _requeue_dead(self) -> int:
         """Queue trials whose process has died; how many others are running."""
@@ -233,7 +278,10 @@ class TuningSearch:
         queued = self.study.trials[trial.number].system_attrs.get("fixed_params", {})
         settings = queued | trial.params
         if settings.keys() >= self._distributions().keys():
-            self.study.enqueue_trial(settings, user_attrs={"folder": _folder_name(trial)})
+            kept = {
+                name: trial.user_attrs[name] for name in ("epochs",) if name in trial.user_attrs
+            }
+            self.study.enqueue_trial(settings, user_attrs={"folder": _folder_name(trial), **kept})
 
     def _in_state(self, *states: TrialState) -> list[FrozenTrial]:
         return self.study.get_trials(deepcopy=False, states=states)

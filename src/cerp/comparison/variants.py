@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
+from cerp.comparison.search_space import Range, Space
 from cerp.config import Config
 from cerp.errors import ConfigError
 from cerp.methods import METHODS
@@ -22,17 +23,6 @@ POPULARITY = "popularity"
 ALL = "all"
 
 
-class Range(NamedTuple):
-    """Numbers from low to high, searched by their logarithm."""
-
-    low: float
-    high: float
-
-
-Space = dict[str, Sequence[Any] | Range]
-"""What each setting, such as ``train.learning_rate``, is chosen from."""
-
-
 @dataclass(frozen=True)
 class Variant:
     """A method of the registry with settings of its own."""
@@ -41,14 +31,40 @@ class Variant:
     settings: dict[str, Any] = field(default_factory=dict)
     """Entries of `Config` that differ from the preset, nested as in ``Config.to_dict``."""
     space: Space = field(default_factory=dict)
-    """What is searched beside the learning rate and weight decay of training."""
+    """What is searched beside `cerp.comparison.search_space.SHARED`."""
 
 
 _PRUNING: Space = {"prune.learning_rate": Range(5e-4, 1e-2)}
-_CERP: Space = _PRUNING | {"prune.gamma": Range(1e-5, 1e-1)}
+_CERP: Space = _PRUNING | {
+    "prune.gamma": Range(1e-5, 1e-1),
+    "rewind": ("pruned", "initial"),
+}
 _QR: Space = {"method_options.operation": ("mult", "add", "concat")}
 
+_BOOKS: Space = {"method_options.books": (4, 8, 16)}
+
 NAMED: dict[str, Variant] = {
+    "autoemb": Variant(
+        "autoemb", space={"method_options.controller_learning_rate": Range(1e-5, 1e-2)}
+    ),
+    "cce": Variant(
+        "cce", space={"method_options.chunks": (4, 2, 8), "method_options.every": (1, 2, 5)}
+    ),
+    "esapn": Variant(
+        "esapn", space=_PRUNING | {"method_options.policy_learning_rate": Range(1e-5, 1e-2)}
+    ),
+    "features": Variant("features", space={"method_options.damping": Range(0.1, 10.0)}),
+    "opq": Variant("opq", space=_BOOKS),
+    "optembed": Variant(
+        "optembed",
+        space=_PRUNING
+        | {
+            "method_options.threshold_learning_rate": Range(1e-5, 1e-1),
+            "method_options.threshold_penalty": Range(1e-6, 1e-1),
+        },
+    ),
+    "pq": Variant("pq", space=_BOOKS),
+    "rq": Variant("rq", space=_BOOKS),
     "cerp": Variant("cerp", space=_CERP),
     # How entities get their rows, whatever the preset does.
     "cerp-hash": Variant("cerp", {"assignment": "hash"}, _CERP),
@@ -56,6 +72,9 @@ NAMED: dict[str, Variant] = {
     # The control: what is left when the order of ids says nothing.
     "cerp-shuffled": Variant("cerp", {"ordering": "shuffled"}, _CERP),
     "dhe-honest": Variant("dhe", {"method_options": {"accounting": "honest"}}),
+    # The trained table, rounded: what quantisation has to beat.
+    "full-int4": Variant("full", {"value_precision": "int4"}),
+    "full-int8": Variant("full", {"value_precision": "int8"}),
     "magnitude": Variant("magnitude", space=_PRUNING),
     "magnitude-codebooks": Variant("magnitude", {"method_options": {"of": "codebooks"}}, _PRUNING),
     "pep": Variant("pep", space=_PRUNING),

@@ -121,7 +121,6 @@ def work(job: Job, splits: Splits, folder: JobFolder, device: str) -> Iterator[R
 def _popularity(job: Job, splits: Splits, folder: JobFolder) -> Result:
     judged = {part: evaluate(Popularity(splits.train), splits, on=part) for part in JUDGED}
     write_user_values(folder.comparison, job.cells[0], judged["test"])
-    means: dict[str, dict[str, float]] = {part: judged[part].mean for part in JUDGED}
     return Result(
         job.method,
         job.backbone,
@@ -131,7 +130,7 @@ def _popularity(job: Job, splits: Splits, folder: JobFolder) -> Result:
         fingerprint=splits.learning_fingerprint,
         version=__version__,
         device="cpu",
-        **scores_of(means),
+        **scores_of({part: judged[part].summary() for part in JUDGED}),
     )
 
 

@@ -13,8 +13,8 @@ from cerp.artifact.quantize import decode_values, encode_values
 from cerp.artifact.tensors import TensorReader
 from cerp.assignment.book_fitting import choose
 from cerp.assignment.residual_kmeans import learn_codes
+from cerp.assignment.rotation import group_widths, grouped_basis, principal_components
 from cerp.compression.plans import Plan
-from cerp.compression.rotation import group_widths, grouped_basis, principal_components
 from cerp.compression.tables import VectorTable
 from cerp.data.ids import Float32Array, Int32Array
 from cerp.progress import Bar

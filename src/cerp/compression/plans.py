@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from cerp.artifact import ValuesCodec, code_bytes
 from cerp.artifact.quantize import values_size
-from cerp.compression.rotation import group_widths
+from cerp.assignment.rotation import group_widths
 
 HEADER_BYTES = 900
 TABLE_BYTES = 400

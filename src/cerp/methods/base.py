@@ -175,6 +175,17 @@ class Method(ABC):
         """The vectors of all entities, of a method that is not trained."""
         raise NotImplementedError(f"the vectors of {type(self).__name__} are trained")
 
+    def source(self, context: Context) -> Embedding | None:
+        """What is trained in the embedding's place, for `compress` to make the embedding from.
+
+        None: the embedding itself is trained.
+        """
+        return None
+
+    def compress(self, context: Context, source: Embedding, kept: Embedding) -> None:
+        """Write what was trained into the embedding that is kept, where there is a `source`."""
+        raise NotImplementedError(f"the embedding of {type(self).__name__} is trained as it is")
+
     def folding(self, found: Found) -> dict[str, float] | None:
         """α and λ, where someone new is folded in by the least squares of ALS; None: elsewhere.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cerp.budget import percent_of
-from cerp.comparison.metrics import MAIN_METRIC, field_of
+from cerp.comparison.metrics import FIGURES, MAIN_METRIC, field_of
 from cerp.pages.numbers import metric_name
 from cerp.pages.tables import TableSection, best_in
 from cerp.paper.published import Row, published_rows
@@ -16,7 +16,7 @@ SCORE = field_of(MAIN_METRIC)
 HEADER = (
     "variant",
     "avg dim",
-    MAIN,
+    *FIGURES.values(),
     "overlap",
     "pruning epochs",
     "stalls at",
@@ -53,7 +53,7 @@ def _row(line: Line, printed: Row | None) -> tuple[str, ...]:
     return (
         line.run.variant or line.name,
         line.text("avg_dim", "{:.2f}"),
-        line.spread(SCORE),
+        *map(line.spread, FIGURES),
         line.text("overlap", "{:.2%}"),
         *line.pruning(),
         line.seeds,

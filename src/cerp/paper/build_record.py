@@ -7,16 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from cerp.artifact import read
-from cerp.comparison.jobs import Job
-from cerp.comparison.metrics import MAIN_METRIC
+from cerp.comparison.jobs import Cell, Job
 from cerp.comparison.results import Result, Results
-from cerp.comparison.statistics import DRAWS, over_seeds
+from cerp.comparison.statistics import Judged, differences
 from cerp.comparison.worker import JobFolder
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, DataError
 from cerp.evaluation.id_leak import id_leak
-from cerp.evaluation.metrics import Metrics
-from cerp.evaluation.significance import paired_bootstrap
 from cerp.files import make_folder
 from cerp.naming import model_file
 from cerp.paper.planning import Planned
@@ -108,9 +105,24 @@ def _found(
             by_name[result.method].ordering,
             result,
             patterns.get(result.cell.name),
+            readings_of_test(by_name[result.method].run, result, earlier),
         )
         for result in kept
     ]
+
+
+def readings_of_test(run: RecipeRun, result: Result, earlier: Record | None) -> int | None:
+    """How often the test part of a row was seen; a result that is known is not read again."""
+    same_row = [
+        entry
+        for entry in (earlier.found if earlier else [])
+        if entry.run.row == run.row
+        and entry.result.cell._replace(method=result.method) == result.cell
+    ]
+    for entry in same_row:
+        if entry.result.method == result.method:
+            return entry.test_readings
+    return 1 + sum(entry.test_readings or 1 for entry in same_row)
 
 
 def _missing(
@@ -172,20 +184,28 @@ def _intervals(
         (entry.against, entry.backbone, entry.budget): entry
         for entry in (earlier.intervals if earlier else [])
     }
-    kept: list[Interval] = []
+    cells: dict[tuple[str, str, str], tuple[list[Result], list[Result]]] = {}
     for backbone, budget in _cells(found, cerp):
         here = [entry for entry in found if is_in_cell(entry, backbone, budget)]
         mine = [entry.result for entry in here if entry.run == cerp]
         for name in dict.fromkeys(entry.result.method for entry in here if entry.run != cerp):
             others = [entry.result for entry in here if entry.result.method == name]
-            seeds = len(mine), len(others)
-            before = known.get((name, backbone, budget))
-            if (judged := _judged(results, mine)) and (other := _judged(results, others)):
-                difference = paired_bootstrap(judged, other, MAIN_METRIC, samples=DRAWS)
-                values = difference.mean, difference.low, difference.high
-                kept.append(Interval(name, backbone, budget, seeds, *values))
-            elif before is not None and before.seeds == seeds:
-                kept.append(before)  # found on the machine that has the values
+            cells[name, backbone, budget] = mine, others
+    judged = _Judgements(results)
+    pairs = {
+        key: (first, second)
+        for key, (mine, others) in cells.items()
+        if (first := judged.of(mine)) and (second := judged.of(others))
+    }
+    new = differences(pairs)
+    kept: list[Interval] = []
+    for key, (mine, others) in cells.items():
+        seeds, before = (len(mine), len(others)), known.get(key)
+        if key in new:
+            one = new[key]
+            kept.append(Interval(*key, seeds, one.mean, one.low, one.high, one.p_value))
+        elif before is not None and before.seeds == seeds:
+            kept.append(before)  # found on the machine that has the values
     return kept
 
 
@@ -195,8 +215,19 @@ def _cells(found: Sequence[MeasuredCell], run: RecipeRun | None) -> list[tuple[s
     return [(backbone, budget) for backbone, budget in dict.fromkeys(cells) if backbone and budget]
 
 
-def _judged(results: Results, found: Sequence[Result]) -> Metrics | None:
-    """Per-user values, the mean over seeds; None where they stayed on another machine."""
-    if not all(results.has_user_values(result.cell) for result in found):
-        return None
-    return over_seeds([results.user_values(result.cell) for result in found])
+class _Judgements:
+    """Per-user values of runs; those of CERP are read once for all of its rivals."""
+
+    def __init__(self, results: Results) -> None:
+        self._results = results
+        self._known: dict[tuple[Cell, ...], Judged] = {}
+
+    def of(self, found: Sequence[Result]) -> Judged | None:
+        """All seeds of a run; None where the values of one stayed on another machine."""
+        cells = tuple(result.cell for result in found)
+        if not all(map(self._results.has_user_values, cells)):
+            return None
+        if cells not in self._known:
+            values = tuple(map(self._results.user_values, cells))
+            self._known[cells] = Judged(values, is_random=found[0].is_random)
+        return self._known[cells]

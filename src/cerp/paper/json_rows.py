@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cerp.budget import percent_of
-from cerp.comparison.metrics import METRICS, field_of
+from cerp.comparison.metrics import FIGURES
 from cerp.comparison.results import Result
 from cerp.paper.published import Row
 from cerp.paper.recipe import Recipe
@@ -55,8 +55,10 @@ def _shared_keys(entry: MeasuredCell, dataset: str) -> Row:
         "backbone": result.backbone,
         "sparsity": target_sparsity(entry),
         "avg_dim": result.avg_dim or 0.0,
-        **{field_of(metric): result.score(metric) for metric in METRICS},
+        **{name: getattr(result, name) for name in FIGURES},
         "seed": result.seed,
+        "best_epoch": result.best_epoch,
+        "test_readings": entry.test_readings,
         "nnz": result.nnz or 0,
         "bytes": stored_bytes(result),
         **_codebooks(result),

@@ -7,7 +7,9 @@ from statistics import mean
 from typing import Any
 
 from cerp.budget import percent_of
-from cerp.comparison.metrics import MAIN_METRIC, METRICS, field_of
+from cerp.comparison.metrics import FIGURES, MAIN_METRIC, METRICS, field_of
+from cerp.comparison.results import main_scores
+from cerp.comparison.statistics import t_test
 from cerp.pages.html import Place
 from cerp.pages.numbers import metric_name
 from cerp.pages.tables import NOTHING, TableSection, best_in
@@ -24,17 +26,21 @@ AT_ONE_SPARSITY = ("autoemb", "dhe", "esapn", "optembed")
 SHOWN = {field_of(metric): metric_name(metric) for metric in METRICS}
 """The figures of a row, and how the table calls them."""
 SCORE = field_of(MAIN_METRIC)
-MAIN, *OTHERS = SHOWN.values()
+MAIN = SHOWN[SCORE]
+BESIDE = {name: shown for name, shown in FIGURES.items() if name != SCORE}
 HEADER = (
     "method",
     MAIN,
     "CERP against it",
-    *OTHERS,
+    "p over seeds",
+    *BESIDE.values(),
     *(f"paper's {name}" for name in SHOWN.values()),
     "embedding bytes",
     "sparsity",
     "avg dim",
     "values",
+    "best epoch",
+    "test read",
     "seeds",
 )
 """What a narrow screen has room for comes first."""
@@ -52,38 +58,37 @@ def method_sections(recipe: Recipe, record: Record) -> list[TableSection]:
         here = lines(recipe, record, backbone, budget)
         cerp = next((line for line in here if line.run.method == "cerp" and line.found), None)
         ranked = sorted(here, key=lambda line: -(line.score or 0.0))
-        marks = {
-            entry.against: entry.mark
-            for entry in record.intervals
-            if (entry.backbone, entry.budget) == (backbone, budget)
-        }
+        marks = record.marks(backbone, budget)
         printed = published_rows("table2", dataset=record.dataset, backbone=backbone)
         percent = percent_of(budget)
         rows = [
-            _row(line, _printed(line.run.method, percent, printed), _against(line, cerp, marks))
+            _row(line, _printed(line.run.method, percent, printed), *_against(line, cerp, marks))
             for line in ranked
         ]
         notes = _improvements(cerp, here, [row for row in printed if row["sparsity"] == percent])
         best: frozenset[Place] = frozenset()
-        for name, shown in SHOWN.items():
+        for name, shown in FIGURES.items():
             # Full size keeps no budget: it is not what the others are to be measured by.
-            figures = [line.mean(name) if _is_ranked(line) else None for line in ranked]
+            figures = [_mean(line, name) if _is_ranked(line) else None for line in ranked]
             best |= best_in(HEADER.index(shown), figures)
         sections.append(TableSection(f"{backbone}, {budget}", HEADER, rows, notes, best))
     return sections
 
 
-def _row(line: Line, printed: Row | None, against: str) -> tuple[str, ...]:
+def _row(line: Line, printed: Row | None, against: str, p_over_seeds: str) -> tuple[str, ...]:
     return (
         line.name,
         line.spread(SCORE),
         against,
-        *(line.spread(name) for name in SHOWN if name != SCORE),
+        p_over_seeds,
+        *map(line.spread, BESIDE),
         *(printed_figure(printed, name) for name in SHOWN),
         _bytes(line),
         line.text("sparsity", "{:.2%}"),
         line.text("avg_dim", "{:.2f}"),
         line.text("nnz"),
+        line.best_epoch(),
+        line.test_readings(),
         line.seeds,
     )
 
@@ -92,17 +97,23 @@ def _is_ranked(line: Line) -> bool:
     return bool(line.found) and line.run.method != "full"
 
 
+def _mean(line: Line, name: str) -> float | None:
+    return line.mean(name) if line.values(name) else None
+
+
 def _bytes(line: Line) -> str:
     found = [size for entry in line.found if (size := stored_bytes(entry.result)) is not None]
     return f"{mean(found):,.0f}" if found else NOTHING
 
 
-def _against(line: Line, cerp: Line | None, marks: Mapping[str, str]) -> str:
-    """CERP's score over a line's, and whether the difference is clear."""
+def _against(line: Line, cerp: Line | None, marks: Mapping[str, str]) -> tuple[str, str]:
+    """CERP's score over a line's, whether the difference holds, and the p of the t-test."""
     if cerp is None or line is cerp or not line.found or not line.score:
-        return NOTHING
+        return NOTHING, NOTHING
     percent = improvement(cerp.mean(SCORE), line.score)
-    return f"{percent:+.1f}% ({marks.get(line.found[0].result.method, 'no interval')})"
+    mark = marks.get(line.found[0].result.method, "no interval")
+    p = t_test(*(main_scores([entry.result for entry in one.found]) for one in (cerp, line)))
+    return f"{percent:+.1f}% ({mark})", NOTHING if p is None else f"{p:.2g}"
 
 
 def _printed(method: str, percent: float | None, printed: list[Row]) -> Row | None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cerp import methods
-from cerp.comparison.jobs import Job
-from cerp.comparison.variants import POPULARITY, nested, variant
+from cerp.comparison.jobs import Job, seeds_of
+from cerp.comparison.variants import POPULARITY, has_budget, has_vectors, nested, variant
 from cerp.config import RENAMED, Config, differences
 from cerp.errors import ConfigError
 from cerp.paper.published import bucket_count
@@ -49,10 +49,10 @@ def plan(recipe: Recipe, dataset: str, seeds: int | None = None) -> list[Planned
         raise ConfigError(f"a recipe needs at least 1 seed, got {seeds}")
     numbers = [seeds or run.seeds for run in recipe.runs]
     found: dict[str, Planned] = {}
-    for seed in range(max(numbers, default=0)):
+    for place, seed in enumerate(seeds_of(max(numbers, default=0))):
         for backbone in recipe.backbones:
             for run, number in zip(recipe.runs, numbers, strict=True):
-                if seed < number:
+                if place < number:
                     for job in _jobs(recipe, run, dataset, backbone, seed):
                         found.setdefault(job.name, Planned(run, job))
     return list(found.values())
@@ -82,6 +82,10 @@ def _jobs(recipe: Recipe, run: RecipeRun, dataset: str, backbone: str, seed: int
     """One, or as many as the budgets were found to need different settings."""
     if run.method == POPULARITY:
         return [Job(POPULARITY, None, 0, (None,))]
+    if not has_vectors(run.method):  # the same for every backbone and seed
+        own = (tuple(run.budgets) or recipe.budgets) if has_budget(run.method) else (None,)
+        entries = tuple(filter(None, [recipe.settings, run.settings]))
+        return [_named(run, Job(run.method, None, 0, own, entries, variant=run.method))]
     method = variant(run.method).method
     budgets = (FULL,) if method == FULL else tuple(run.budgets) or recipe.budgets
     settings: list[dict[str, Any]] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -34,6 +34,11 @@ class RecipeRun:
     """Of the recipe's ``setting``, in a sensitivity."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Entries of `Config` that differ from the preset, nested as in ``Config.to_dict``."""
+
+    @property
+    def row(self) -> RecipeRun:
+        """What makes it another row of a table: not how many seeds it has, or at which budgets."""
+        return replace(self, seeds=1, budgets=[])
 
     def __post_init__(self) -> None:
         if self.preset not in get_args(PresetName):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cerp.budget import percent_of
-from cerp.comparison.metrics import MAIN_METRIC, METRICS, field_of
+from cerp.comparison.metrics import FIGURES, MAIN_METRIC, field_of
 from cerp.evaluation.metrics import CONVENTIONS
 from cerp.pages.numbers import metric_name
 from cerp.pages.tables import TablePage, TableSection, best_in
@@ -51,7 +51,7 @@ def statistics_sections(recipe: Recipe, record: Record) -> list[TableSection]:
 
 SENSITIVITY_HEADER = (
     "avg dim",
-    *map(metric_name, METRICS),
+    *FIGURES.values(),
     "overlap",
     "pruning epochs",
     "stalls at",
@@ -89,7 +89,7 @@ def _sensitivity_row(line: Line) -> tuple[str, ...]:
     return (
         str(line.run.value),
         line.text("avg_dim", "{:.2f}"),
-        *(line.spread(field_of(metric)) for metric in METRICS),
+        *map(line.spread, FIGURES),
         line.text("overlap", "{:.2%}"),
         *line.pruning(),
         line.seeds,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cerp.comparison.results import Result
-from cerp.comparison.statistics import Mark, verdict
+from cerp.comparison.statistics import ENOUGH_SEEDS, Mark, corrected
 from cerp.data.splits import PARTS, Splits
 from cerp.errors import DataError
 from cerp.files import write_json
@@ -25,6 +25,10 @@ class MeasuredCell:
     result: Result
     pattern: dict[str, Any] | None = None
     """Which entries of some vectors are not zero; for heat maps."""
+    test_readings: int | None = None
+    """How often this row's test part was seen up to this result, this reading included: once, and
+    once more for each result of the row with other settings that came before. None: measured by
+    an earlier version, which did not count."""
 
     @property
     def backbone(self) -> str | None:
@@ -37,6 +41,8 @@ class MeasuredCell:
         return self.result.budget
 
 
+LATER = ("threads", "best_epoch", "ndcg20", "recall20", "tail_ndcg10", "coverage10")
+"""Entries of a result that those of earlier versions do not have."""
 NOT_RUN = "not run yet"
 """Why a cell is missing that nobody has tried."""
 
@@ -55,22 +61,20 @@ class MissingCell:
 
 @dataclass(frozen=True)
 class Interval:
-    """How much better CERP is than another run: NDCG@10, paired bootstrap over test users."""
+    """How much better CERP is than another run: NDCG@10, bootstrap over test users and seeds."""
 
     against: str
     """The other's ``Result.method``."""
     backbone: str
     budget: str
     seeds: tuple[int, int]
-    """Of CERP and of the other; each user's mean over them is compared."""
+    """Of CERP and of the other."""
     mean: float
     low: float
     high: float
-
-    @property
-    def mark(self) -> Mark:
-        """Whether CERP is better, worse, or not clearly different (95%)."""
-        return verdict(self.low, self.high)
+    """The 95% interval by itself."""
+    p_value: float | None = None
+    """Before Holm's correction; None in records of earlier versions, which drew users alone."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +91,42 @@ class Record:
     id_leak: dict[str, Any] | None = None
     """What raw ids give away (`cerp.evaluation.id_leak`), where a run has them."""
 
+    def marks(self, backbone: str, budget: str) -> dict[str, Mark]:
+        """What is said of CERP in one cell, by the other's ``Result.method``.
+
+        Better and worse are those after Holm's correction over the whole record.
+        """
+        same_anyway = {entry.result.method for entry in self.found if not entry.result.is_random}
+        enough = [
+            min(one.seeds[0], ENOUGH_SEEDS if one.against in same_anyway else one.seeds[1])
+            >= ENOUGH_SEEDS
+            for one in self.intervals
+        ]
+        holding = corrected(
+            {
+                place: (one.mean, one.p_value)
+                for place, one in enumerate(self.intervals)
+                if enough[place] and one.p_value is not None
+            }
+        )
+        return {
+            one.against: holding.get(place, "users only" if enough[place] else "too few seeds")
+            for place, one in enumerate(self.intervals)
+            if (one.backbone, one.budget) == (backbone, budget)
+        }
+
     def write(self, path: Path) -> None:
         """As JSON, whole or not at all."""
         values = asdict(self)
         for one in values["found"]:
-            if one["result"]["threads"] is None:  # earlier results do not say
-                del one["result"]["threads"]
+            for name in LATER:  # earlier results do not say
+                if one["result"][name] is None:
+                    del one["result"][name]
+            if one["test_readings"] is None:
+                del one["test_readings"]
+        for one in values["intervals"]:
+            if one["p_value"] is None:
+                del one["p_value"]
         write_json(path, values)
 
     @classmethod
@@ -106,6 +140,7 @@ class Record:
                     entry["ordering"],
                     Result(**entry["result"]),
                     entry["pattern"],
+                    entry.get("test_readings"),
                 )
                 for entry in values.pop("found")
             ]

@@ -73,9 +73,9 @@ def best_settings(searches: Sequence[Mapping[str, Any]]) -> Settings:
 
 
 def _share(search: Mapping[str, Any], settings: Settings) -> float:
-    """Of the best score of the search."""
-    (trial,) = (trial for trial in search["trials"] if trial["settings"] == settings)
-    return float((trial[SCORE] or 0.0) / search[SCORE])
+    """Of the best score of the search; 0 for settings that it did not try."""
+    scores = (trial[SCORE] for trial in search["trials"] if trial["settings"] == settings)
+    return max((score or 0.0 for score in scores), default=0.0) / float(search[SCORE])
 
 
 @cache

@@ -9,6 +9,7 @@ from typing import Any
 
 from cerp.comparison.metrics import MAIN_METRIC, field_of
 from cerp.comparison.statistics import spread
+from cerp.comparison.tables import LAST
 from cerp.pages.tables import NOTHING
 from cerp.paper.recipe import Recipe, RecipeRun
 from cerp.paper.record import MeasuredCell, MissingCell, Record, is_in_cell
@@ -64,6 +65,16 @@ class Line:
         """Mean and deviation of a metric; a dash where there is none."""
         return spread(values) if (values := self.values(name)) else NOTHING
 
+    def best_epoch(self) -> str:
+        """The mean over seeds; with a word where training ended there."""
+        told = self.text("best_epoch")
+        return told + LAST * any(entry.result.ends_at_its_last_epoch for entry in self.found)
+
+    def test_readings(self) -> str:
+        """How often the test part was seen, at most over seeds; a dash where nobody counted."""
+        counts = [entry.test_readings for entry in self.found if entry.test_readings is not None]
+        return str(max(counts)) if counts else NOTHING
+
     def pruning(self) -> tuple[str, str]:
         """Epochs of pruning, and the sparsity at which it stalled, if it did."""
         found = [entry.result.search or {} for entry in self.found]
@@ -92,8 +103,8 @@ def lines(recipe: Recipe, record: Record, backbone: str, budget: str) -> list[Li
     made = [
         Line(
             run,
-            [entry for entry in found if entry.run == run],
-            [entry for entry in missing if entry.run == run],
+            [entry for entry in found if entry.run.row == run.row],
+            [entry for entry in missing if entry.run.row == run.row],
         )
         for run in recipe.runs
     ]

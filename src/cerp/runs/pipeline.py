@@ -337,20 +337,29 @@ class Pipeline:
             return recommender.eval(), StageResult(**facts)
         if not self.method.is_trained:
             return self._solved(context, recommender, searched.found[limit])
+        source = self.method.source(context)
+        trained = recommender if source is None else context.recommender(source)
         result = train(
-            recommender,
+            trained,
             context.splits,
             self.config.train,
             seed=self.config.seed + 1,
             label=stage,
             options=self.options,
-            hooks=self.method.hooks(context, recommender),
+            hooks=self.method.hooks(context, trained),
             epochs=epochs,
             loss=self.config.loss,
             selection_metric=self.config.selection_metric,
             teacher=context.teacher,
             checkpointing=context.checkpointing(stage),
         )
+        if source is not None:
+            recommender.backbone.load_state_dict(trained.backbone.state_dict())
+            self.method.compress(context, source, recommender.embedding)
+            recommender.eval()
+            if epochs is None:  # else validation is learned from
+                valid = self._metrics(recommender.scorer(), context.splits, "valid")
+                result = result._replace(best_score=valid.mean[self.config.selection_metric])
         if self.folder and kept and rank() == 0:
             self.folder.add_curves(stage, result.history)
             write_checkpoint(kept, recommender.state_dict(), result._asdict())

@@ -69,6 +69,13 @@ class StageHooks:
         """What an epoch minimises, given what the loop minimises unless told otherwise."""
         return usual
 
+    def replaced_weights(self, step: int) -> bool:
+        """Called before every step; True where weights were replaced by others than an optimizer's.
+
+        Optimizers then forget their moments, which were those of other weights.
+        """
+        return False
+
     def before_step(self, step: int) -> None:
         """Called before every step, counted from the start of the stage."""
 
@@ -203,6 +210,9 @@ class Loop:
     def take_step(self, batch: Batch, epoch: int, position: int) -> None:
         """One optimizer step, with what the stage does around it."""
         step = epoch * len(self.sampler) + position
+        if self.hooks.replaced_weights(step):
+            for optimizer in self.optimizers:
+                optimizer.state.clear()
         self.hooks.before_step(step)
         self._take_side_step(step)
         self._set_rates(step)

@@ -156,6 +156,15 @@ class CompositionalEmbedding(PrunableEmbedding):
         for codebook in self.codebooks(self.weight.data):
             nn.init.xavier_uniform_(codebook, generator=generator)
 
+    @torch.no_grad()
+    def recode(self, codes: npt.NDArray[np.integer[Any]]) -> None:
+        """Give every entity other rows of the same codebooks, where codes choose them."""
+        if self.codes is None or codes.shape != tuple(self.codes.shape):
+            raise ConfigError("only an embedding by codes can have others, one for each book")
+        checked_book_rows(codes, self.num_embeddings, self.book_rows[0])
+        self.codes.copy_(torch.from_numpy(np.array(codes, dtype=np.int32)))
+        self._compositions = {}
+
     def codebooks(self, stacked: Tensor) -> tuple[Tensor, ...]:
         """The parts of something shaped like `weight`, one for each codebook."""
         return torch.split(stacked, list(self.book_rows))

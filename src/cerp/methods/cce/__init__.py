@@ -1,0 +1,1 @@
+"""CCE: rows that are clustered again while they learn."""
