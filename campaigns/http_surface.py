@@ -21,10 +21,13 @@ from schemathesis.specs.openapi.checks import (
 
 from campaigns.harness import Campaign
 from cerp.artifact import Encoding, encode
+from cerp.export.item_only import items_only
 from cerp.runtime import Runtime
 from cerp.server.app import create_app
+from small_cold_start import cold_model
 from small_filters import small_filter
 from small_models import small_model
+from small_neighbours import small_neighbours
 
 CHECKS = [
     not_a_server_error,
@@ -38,7 +41,10 @@ AT_ONCE = 50
 
 def attack(campaign: Campaign) -> None:
     """Each request is a case."""
-    models = [small_model("lightgcn"), small_model("mlp"), small_filter()]
+    models = [
+        *(small_model(backbone) for backbone in ("lightgcn", "mlp")),
+        *(small_filter(), small_neighbours(), cold_model(), items_only(cold_model())),
+    ]
     apps = [create_app(Runtime(model), encode(model, Encoding())) for model in models]
     schemas = [schemathesis.openapi.from_asgi("/openapi.json", app) for app in apps]
     for number in campaign.rounds():

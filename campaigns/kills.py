@@ -26,6 +26,7 @@ from cerp.config import Config, PruneConfig, RunOptions, TrainConfig
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
 from cerp.errors import CerpError
+from cerp.runs.fitted_model import FittedModel
 
 OUTPUT = "out"
 """The folder of a case in which operations count."""
@@ -62,7 +63,7 @@ def attack(campaign: Campaign) -> None:
     """Each fault is a case."""
     splits = synthetic(30, 20, 200).split(seed=0)
     with tempfile.TemporaryDirectory() as folder:
-        tasks = [_Prepared(task, Path(folder)) for task in _tasks(splits)]
+        tasks = [_Prepared(task, Path(folder)) for task in _tasks(splits, Path(folder))]
         rng, counts = campaign.rng, dict.fromkeys([task.name for task in tasks], 0)
         faults = dict.fromkeys(FAULTS, 0)
         campaign.figures["operations"] = {task.name: task.operations for task in tasks}
@@ -188,7 +189,7 @@ def _digest(path: Path) -> str:
     ).hexdigest()
 
 
-def _tasks(splits: Splits) -> list[Task]:
+def _tasks(splits: Splits, folder: Path) -> list[Task]:
     import cerp
     from cerp.comparison import tuning_search
     from cerp.runs.fit import fit_all
@@ -235,7 +236,32 @@ def _tasks(splits: Splits) -> list[Task]:
         Task("split", lambda out: _saved(splits, out / "split"), ("split/*",)),
         Task("compare", compared, COMPARED),
         Task("tune", tuned, ("tuned/best.json",)),
+        *_commands(model, folder),
     ]
+
+
+def _commands(model: FittedModel, folder: Path) -> list[Task]:
+    """What the command line writes from a finished model: lists, and a model that has grown."""
+    from cerp.cli import app
+
+    shipped, new = folder / "shipped.cerp", folder / "new.csv"
+    model.save(shipped)
+    user, items = model.splits.users.values[0], model.splits.items.values[:2]
+    new.write_text(f"user,item\n{user},{items[0]}\n{10**6},{items[1]}\n", encoding="utf-8")
+    asked = {
+        "lists.csv.gz": ["recommend", str(shipped), "--all-users"],
+        "lists.parquet": ["recommend", str(shipped), "--all-users"],
+        "next.cerp": ["update", str(shipped), str(new), "--epochs", "0"],
+    }
+
+    def task(name: str, command: list[str]) -> Task:
+        return Task(
+            f"{command[0]}-{Path(name).suffix[1:]}",
+            lambda out: app([*command, "-o", str(out / name)], standalone_mode=False),
+            (name,),
+        )
+
+    return [task(name, command) for name, command in asked.items()]
 
 
 def _saved(splits: Splits, folder: Path) -> None:

@@ -158,18 +158,25 @@ async def recommend_many(served: Given, asked: RecommendRequest) -> Response:
             parts.append(
                 await served.work.run_batch(partial(_written_of_users, served, asked, step))
             )
-    body = await served.work.run_batch(lambda: b'{"results":[%s]}' % ",".join(parts).encode())
+    body = await served.work.run_batch(partial(_answer_of, parts))
     return Response(body, media_type="application/json")
+
+
+def _answer_of(parts: list[bytes]) -> bytes:
+    """The whole answer; the parts are gone then, for there are many answers at a time."""
+    body = b",".join(parts)
+    parts.clear()
+    return b'{"results":[%s]}' % body
 
 
 def _users_at_once(multiplications: int, k: int) -> int:
     return max(1, min(STEP // max(1, multiplications), LISTED_AT_ONCE // k))
 
 
-def _written(results: Results, served: Served) -> str:
+def _written(results: Results, served: Served) -> bytes:
     """Lists as JSON, by the thread that made them: a long text would hold up the event loop."""
     titles = served.titles
-    return ",".join(
+    text = ",".join(
         f'{{"user":{_json(user)},{UNKNOWN}}}'
         if best is None
         else f'{{"user":{_json(user)},"items":['
@@ -182,6 +189,7 @@ def _written(results: Results, served: Served) -> str:
         + "]}"
         for user, best in results
     )
+    return text.encode()
 
 
 def _json(value: Id | None) -> str:
@@ -197,7 +205,7 @@ def _finite(best: list[Recommendation]) -> list[Recommendation]:
     return best
 
 
-def _written_of_users(served: Served, asked: RecommendRequest, users: Sequence[Id]) -> str:
+def _written_of_users(served: Served, asked: RecommendRequest, users: Sequence[Id]) -> bytes:
     return _written(_of_users(served, asked, users), served)
 
 
