@@ -18,7 +18,7 @@ recommendation, and how much memory that needs. Then requests of one user and of
 256, with seen items left out, in turn with `implicit`'s ``recommend`` on the very
 same vectors, in one process; the median of each counts, over users drawn anew
 for every request. The lists are checked to have the same scores. Writes
-results/serving.json.
+results/serving.json, or results/serving_random.json of files that are made.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def main() -> None:
                 **bare_products(runtime),
             }
     print(json.dumps(figures, indent=1))
-    write_figures(RESULTS / "serving.json", figures)
+    write_figures(RESULTS / ("serving.json" if models else "serving_random.json"), figures)
     if models:
         refuse_missed_bars(figures)
     else:

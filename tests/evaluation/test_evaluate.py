@@ -310,3 +310,17 @@ def test_popularity_on_lastfm_equals_what_ranx_computes(
     splits = Splits.load(shared_data("lastfm"))
     mean = evaluate(Popularity(splits.train), splits, ks=(10,)).mean
     assert mean["ndcg@10"] == pytest.approx(0.083501616637, abs=1e-6)
+
+
+def test_judging_that_takes_long_says_how_far_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    splits = synthetic(40, 30, 300).split()
+    scorer = Popularity(splits.train)
+    evaluate(scorer, splits, label="judge popularity")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("cerp.evaluation.evaluate.LONG", 0)
+    evaluate(scorer, splits)
+    assert capsys.readouterr().err == ""
+    evaluate(scorer, splits, label="judge popularity")
+    assert capsys.readouterr().err == "judge popularity: 100%\n"

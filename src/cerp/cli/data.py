@@ -53,7 +53,7 @@ def info(
         _print_read(splits)
     leak = None
     if leak_check and len(splits.test):
-        leak = id_leak(splits, seed=seed, judge_users=judge_users)
+        leak = id_leak(splits, seed=seed, judge_users=judge_users, quiet=False)
     if as_json:
         found = {"id_leak": leak.summary()} if leak else {}
         print_json({**splits.meta(), "fingerprint": splits.fingerprint, **_read(splits), **found})

@@ -85,7 +85,13 @@ def evaluate(
     sample = None if users is None else evaluation.sample_users(splits, on, users, seed)
     judged = {
         label: evaluation.evaluate(
-            scorer, splits, on=on, ks=k, users=sample, unseen_items=unseen_items
+            scorer,
+            splits,
+            on=on,
+            ks=k,
+            users=sample,
+            unseen_items=unseen_items,
+            label=f"judge {label}",
         )
         for name in dict.fromkeys(models)
         for label, scorer in _scorers(name, splits, on, seed, is_later=later is not None).items()

@@ -27,6 +27,7 @@ from cerp.evaluation.metrics import (
 )
 from cerp.evaluation.popularity import head_items
 from cerp.evaluation.ranking import exclude, top_k
+from cerp.progress import Bar, progress
 
 if TYPE_CHECKING:
     from cerp.evaluation.ranking import Scores
@@ -36,6 +37,8 @@ DEFAULT_MEMORY = 64 * 2**20
 """Bytes of one chunk of float32 scores."""
 MOST_SCORES = 2 * 10**10
 """Up to so many scores, users times items, everybody is judged: some minutes on a few cores."""
+LONG = 10**9
+"""Scores for which progress is shown: some ten seconds."""
 LEAST_SAMPLE = 1_000
 """Users who are judged however many items there are."""
 
@@ -72,6 +75,7 @@ def evaluate(
     unseen_items: bool = False,
     memory: int = DEFAULT_MEMORY,
     sharing: Sharing | None = None,
+    label: str | None = None,
 ) -> Metrics:
     """Judge a scorer on the test or validation part, as `cerp.evaluation.metrics.CONVENTIONS` says.
 
@@ -103,6 +107,8 @@ def evaluate(
     sharing
         Several processes that each call this with the same arguments and share the ranking; each
         has the whole result.
+    label
+        What to call this in progress, which is shown where it takes long; None: nowhere.
 
     Returns
     -------
@@ -128,7 +134,7 @@ def evaluate(
     hidden = None if unseen_items else items_without_rows(splits.train)
     rows = max(1, memory // (4 * splits.num_items))
 
-    def ranked(users: Int32Array) -> Iterator[tuple[Int32Array, Int32Array]]:
+    def ranked(users: Int32Array, bar: Bar) -> Iterator[tuple[Int32Array, Int32Array]]:
         for start in range(0, len(users), rows):
             chunk = users[start : start + rows]
             scores = scorer.score_all(chunk)
@@ -139,14 +145,18 @@ def evaluate(
                 )
             items, _ = top_k(exclude(scores, *entries_of(seen, chunk), hidden), tally.depth)
             yield chunk, items
+            bar.advance(len(chunk))
 
-    if sharing is None:
-        for chunk, items in ranked(judged):
-            tally.add(chunk, items)
-    else:
-        lists = [items for _, items in ranked(sharing.part(judged))]
+    mine = judged if sharing is None else sharing.part(judged)
+    is_long = len(mine) * splits.num_items > LONG
+    with progress(label or "", len(mine), quiet=label is None or not is_long) as bar:
+        if sharing is None:
+            for chunk, items in ranked(mine, bar):
+                tally.add(chunk, items)
+            return tally.metrics(on, judged)
+        lists = [items for _, items in ranked(mine, bar)]
         none = np.empty((0, tally.depth), dtype=np.int32)
-        tally.add(judged, sharing.whole(np.concatenate([none, *lists]), len(judged)))
+    tally.add(judged, sharing.whole(np.concatenate([none, *lists]), len(judged)))
     return tally.metrics(on, judged)
 
 

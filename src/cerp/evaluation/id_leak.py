@@ -108,6 +108,7 @@ def id_leak(
     seed: int = 0,
     on: Part = "test",
     judge_users: int | None = None,
+    quiet: bool = True,
 ) -> LeakReport:
     """Measure what native codes tell about a part, against codes shuffled by the seed.
 
@@ -123,6 +124,8 @@ def id_leak(
         The part that may be given away, ``"test"`` or ``"valid"``.
     judge_users
         Judge a sample of so many users; None: by `cerp.evaluation.evaluate.users_to_judge`.
+    quiet
+        Show no progress where it takes long.
 
     Returns
     -------
@@ -136,7 +139,8 @@ def id_leak(
 
     def judged(scorer: Scorer, data: Splits) -> Metrics:
         users = users_to_judge(data, on, judge_users)
-        return evaluate(scorer, data, on=on, ks=(10,), users=users)
+        label = None if quiet else "nearby ids, one of four"
+        return evaluate(scorer, data, on=on, ks=(10,), users=users, label=label)
 
     rng = np.random.default_rng(seed)
     other_items = _renumbered(splits, items=rng.permutation(splits.num_items))

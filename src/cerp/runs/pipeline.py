@@ -436,6 +436,7 @@ class Pipeline:
             users=users_to_judge(splits, part, self.config.judge_users),
             memory=score_memory(device),
             sharing=all_judge(device),
+            label=None if self.options.quiet or rank() else f"judge on {part}",
         )
 
     def _judged(

@@ -104,7 +104,7 @@ class AllJudge:
         gathered = [torch.empty_like(mine) for _ in counts]
         dist.all_gather(gathered, mine)
         parts = [found[:size] for found, size in zip(gathered, counts, strict=True)]
-        return torch.cat(parts).cpu().numpy()  # type: ignore[no-any-return]
+        return torch.cat(parts).cpu().numpy()
 
 
 def all_judge(device: torch.device) -> AllJudge | None:
