@@ -22,4 +22,4 @@ def test_a_model_of_all_rows_is_told_without_figures(form: tuple[str, ...], tmp_
     assert result.exit_code == 0, result.output
     assert (tmp_path / "run" / "model-50pct.cerp").is_file()
     if form:
-        assert json.loads(result.stdout)["models"][0]["metrics"] == {}
+        assert json.loads(result.stdout)["models"][0]["budget"] == "50%"
