@@ -1,6 +1,6 @@
 """One week of a shop on MovieLens-100K: train, serve, list, take in, reload, judge; a table.
 
-    CERP_DATA_DIR=... python benchmarks/shop_week.py [settings of the training, such as --epochs 8]
+    CERP_DATA_DIR=... python benchmarks/shop_week.py [options of cerp train: --method filter]
 
 The first 70% of the rows by time are there on day 0, when a model is trained and served. The rest
 comes in six equal days. Every night lists are made for everybody, the day's rows are taken in
@@ -32,7 +32,7 @@ from machine import RESULTS, machine, write_figures
 from cerp.data.datasets import data_dir
 
 DAYS, FIRST_SHARE = 6, 0.7
-TRAIN = ("--budget", "95%", "--refit", "all", *sys.argv[1:])
+TRAIN = (*(sys.argv[1:] or ("--budget", "95%")), "--refit", "all")
 COLUMNS = ("day", "rows", "new users", "new items", "list rows", "seconds to list",
            "seconds to update", "seconds to reload", "requests", "failed",
            "popularity", "updated", "day 0, known rows", "updated, known rows")  # fmt: skip

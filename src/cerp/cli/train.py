@@ -357,7 +357,7 @@ def _told(mixture: dict[str, Any], facts: ModelFacts) -> str:
 
 def _told_sample(facts: ModelFacts) -> str | None:
     """Of whom the last part was judged, and how far its mean may be off; None: of everybody."""
-    part, figures = list(facts.metrics.items())[-1]
+    part, figures = next(reversed(facts.metrics.items()), ("", {}))  # none after a refit on all
     if "half_width" not in figures:
         return None
     name = facts.selection_metric
