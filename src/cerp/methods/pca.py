@@ -7,6 +7,7 @@ import torch
 
 from cerp.errors import BudgetError
 from cerp.methods.base import Context, Method
+from cerp.methods.full import Full
 from cerp.methods.lowrank import LowRankEmbedding
 from cerp.models.embeddings.base import Embedding
 from cerp.models.embeddings.full import FullEmbedding
@@ -24,9 +25,7 @@ class Pca(Method):
 
     def source(self, context: Context) -> Embedding:
         """The full table."""
-        return FullEmbedding(
-            context.splits.num_entities, context.config.dim, generator=context.generator()
-        )
+        return Full().embedding(context, max(context.limits), Found({}, {}))
 
     def embedding(self, context: Context, limit: int, found: Found) -> Embedding:
         """As many directions as the limit has room for."""

@@ -13,9 +13,9 @@ from cerp.assignment.rotation import group_widths, grouped_basis, principal_comp
 from cerp.data.ids import Float32Array, Int32Array
 from cerp.errors import BudgetError, ConfigError
 from cerp.methods.base import Context, Method
+from cerp.methods.full import Full
 from cerp.models.embeddings.base import Embedding
 from cerp.models.embeddings.compositional import CompositionalEmbedding
-from cerp.models.embeddings.full import FullEmbedding
 from cerp.training.search_result import Found
 
 BOOKS, ROWS = 8, 256
@@ -54,9 +54,7 @@ class Quantised(Method):
 
     def source(self, context: Context) -> Embedding:
         """The full table."""
-        return FullEmbedding(
-            context.splits.num_entities, context.config.dim, generator=context.generator()
-        )
+        return Full().embedding(context, max(context.limits), Found({}, {}))
 
     def embedding(self, context: Context, limit: int, found: Found) -> Embedding:
         """Books of as many rows as fit, and codes that mean nothing yet."""
