@@ -49,6 +49,7 @@ KINDS = {
     "item": ("text", "integer"),
     "rating": ("number",),
     "time": ("text", "integer", "number"),
+    "weight": ("number",),
 }
 TIME_READINGS = {"text": TEXT_READINGS, "integer": (WHOLE_NUMBER,), "number": (SECONDS,)}
 
