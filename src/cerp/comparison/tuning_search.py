@@ -41,6 +41,7 @@ EXTENSIONS = 6
 """Trials beyond those asked for, the same for every method: the best so far with a number that is
 at the edge of its range moved further out, or with twice the epochs where it ended at its last."""
 
+EPOCHS = "train.epochs"
 LONGEST = 4
 """Times the epochs of a trial, beyond which it is not made longer."""
 
@@ -160,7 +161,7 @@ class TuningSearch:
             )
         best = max(scored, key=_score)
         question = self.question
-        beyond, is_cut_short = self._open_ends(best)
+        left_open = self._open_ends(best)
         return BestSettings(
             question.method,
             question.backbone,
@@ -180,8 +181,8 @@ class TuningSearch:
                 for trial in tried
             ),
             self.splits.learning_fingerprint,
-            tuple(beyond),
-            is_cut_short,
+            tuple(name for name in left_open if name != EPOCHS),
+            EPOCHS in left_open,
         )
 
     def _set_up(self) -> None:
@@ -221,12 +222,21 @@ class TuningSearch:
     def _settings(self, trial: Trial | FrozenTrial) -> dict[str, Any]:
         """Entries of the configuration, by dotted names."""
         epochs = trial.user_attrs.get("epochs")
-        return settings_of(trial.params) | ({"train.epochs": epochs} if epochs else {})
+        return settings_of(trial.params) | ({EPOCHS: epochs} if epochs else {})
 
-    def _open_ends(self, best: FrozenTrial) -> tuple[dict[str, float], bool]:
-        """What the best so far leaves open: numbers at an edge, and whether it was cut short."""
-        epochs = best.user_attrs.get("epochs", self.question.epochs)
-        return edges(best.params, self._space), best.user_attrs.get("best_epoch") == epochs
+    def _open_ends(self, best: FrozenTrial) -> dict[str, tuple[dict[str, Any], int | None]]:
+        """What the best so far leaves open: points beyond an edge, and more epochs; none tried yet.
+
+        By the name of the setting, the point and the epochs, where they are not those of all.
+        """
+        own, usual = best.user_attrs.get("epochs"), self.question.epochs
+        ways: dict[str, tuple[dict[str, Any], int | None]] = {}
+        if best.user_attrs.get("best_epoch") == (own or usual):
+            ways[EPOCHS] = dict(best.params), 2 * (own or usual)
+        for name, value in edges(best.params, self._space).items():
+            ways[name] = {**best.params, name: value}, own
+        tried = [(trial.params, trial.user_attrs.get("epochs")) for trial in self._in_state(*TRIED)]
+        return {name: way for name, way in ways.items() if way not in tried}
 
     def _extend(self) -> None:
         """Queue what the best so far leaves open, as long as there are trials for it."""
@@ -235,18 +245,11 @@ class TuningSearch:
         left = self.trials + EXTENSIONS - len(tried)
         if not scored or left < 1:
             return
-        best = max(scored, key=_score)
-        beyond, is_cut_short = self._open_ends(best)
-        epochs = best.user_attrs.get("epochs")
-        kept = {"epochs": epochs} if epochs else {}
-        wanted = [({**best.params, name: value}, kept) for name, value in beyond.items()]
-        twice = 2 * (epochs or self.question.epochs)
-        if is_cut_short and twice <= LONGEST * self.question.epochs:
-            wanted.insert(0, (dict(best.params), {"epochs": twice}))
-        known = [(trial.params, trial.user_attrs.get("epochs")) for trial in tried]
-        for point, attributes in wanted[:left]:
-            if (point, attributes.get("epochs")) not in known:
-                self.study.enqueue_trial(point, user_attrs=attributes)
+        ways = self._open_ends(max(scored, key=_score)).values()
+        most = LONGEST * self.question.epochs
+        for point, epochs in [way for way in ways if (way[1] or 0) <= most][:left]:
+            attributes = {"epochs": epochs} if epochs else {}
+            self.study.enqueue_trial(point, user_attrs=attributes)
 
     def _requeue_dead(self) -> int:
         """Queue trials whose process has died; how many others are running."""
