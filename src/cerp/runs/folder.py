@@ -238,10 +238,10 @@ class RunFolder:
         return (self.path / RESULT).is_file()
 
     def finish(self, result: dict[str, Any]) -> None:
-        """All is there: write the figures, and drop the checkpoint."""
+        """All is there: drop the checkpoint, and write the figures, which make it finished."""
         if rank() == 0:
-            write_json(self.path / RESULT, result)
             remove(self.path / CHECKPOINT)
+            write_json(self.path / RESULT, result)
 
     def missing(self, plan: Plan) -> list[str]:
         """What a finished run has in its folder and this one has not."""
