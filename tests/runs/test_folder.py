@@ -331,6 +331,7 @@ def test_a_run_is_finished_when_nothing_is_left_to_be_removed(tmp_path: Path, mo
         raise KeyboardInterrupt
 
     (tmp_path / CHECKPOINT).touch()
+    RunFolder(tmp_path).stage("train 80%").touch()
     monkeypatch.setattr("cerp.runs.folder.write_json", killed)
     with pytest.raises(KeyboardInterrupt):
         RunFolder(tmp_path).finish({})
