@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -10,6 +11,8 @@ from typing import Any
 
 MOST_SHOWN = 20
 """Failures that are written down; all are counted."""
+FOLDERS = re.compile(r"(?<![\w.])(/[\w.@+-]+)+/")
+"""Of paths from the root."""
 
 
 @dataclass
@@ -59,7 +62,8 @@ class Campaign:
         """Count a failure."""
         self.num_failures += 1
         if len(self.failures) < MOST_SHOWN:
-            self.failures.append(failure)
+            # Where things are on this machine is nobody else's concern.
+            self.failures.append(FOLDERS.sub("", failure))
             print(f"  {self.name}: {failure}", flush=True)
 
     def largest(self, name: str, value: float) -> None:

@@ -104,7 +104,8 @@ class _Prepared:
         if status != ENDED:
             return f"the second try ended with {status}: {said(folder)}"
         found = contents(folder, self.task.kept)
-        different = {name for name in self.ends_with if found.get(name) != self.ends_with[name]}
+        names = found.keys() | self.ends_with.keys()
+        different = {name for name in names if found.get(name) != self.ends_with.get(name)}
         return f"{', '.join(sorted(different))} came out different" if different else None
 
     def _armed(self, folder: Path, at: int | None, fault: Fault) -> None:

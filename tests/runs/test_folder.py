@@ -21,6 +21,7 @@ from cerp.config import Config, PruneConfig, RunOptions, TrainConfig
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
 from cerp.errors import CerpError, ConfigError, DataError, OutputError
+from cerp.methods.base import CHECKPOINT
 from cerp.naming import model_file
 from cerp.runs.fit import fit_all, load_run
 from cerp.runs.folder import RunFolder
@@ -323,3 +324,15 @@ def test_a_disk_that_fails_when_a_file_is_removed_is_named(
     monkeypatch.setattr(Path, "unlink", broken)
     with pytest.raises(OutputError, match="Input/output error"):
         remove(RunFolder(tmp_path))
+
+
+def test_a_run_is_finished_when_nothing_is_left_to_be_removed(tmp_path: Path, monkeypatch):
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / CHECKPOINT).touch()
+    RunFolder(tmp_path).stage("train 80%").touch()
+    monkeypatch.setattr("cerp.runs.folder.write_json", killed)
+    with pytest.raises(KeyboardInterrupt):
+        RunFolder(tmp_path).finish({})
+    assert list(tmp_path.iterdir()) == []

@@ -29,7 +29,7 @@ from cerp.config import Config, differences
 from cerp.data.splits import Splits
 from cerp.errors import CheckpointError, ConfigError, DataError
 from cerp.export.size_limit import SizeLimit
-from cerp.files import make_folder, remove, write_bytes, write_json, write_text
+from cerp.files import errors_named, make_folder, remove, write_bytes, write_json, write_text
 from cerp.locks import claimed
 from cerp.methods import METHODS
 from cerp.methods.base import CHECKPOINT
@@ -239,10 +239,14 @@ class RunFolder:
         return (self.path / RESULT).is_file()
 
     def finish(self, result: dict[str, Any]) -> None:
-        """All is there: write the figures, and drop the checkpoint."""
+        """All is there: drop what was kept until then, and write the figures: it is finished."""
         if rank() == 0:
+            # A process that was killed may have left stages of models that are whole.
+            with errors_named(self.path):
+                left = [self.path / CHECKPOINT, *self.path.glob(".*.safetensors")]
+            for path in left:
+                remove(path)
             write_json(self.path / RESULT, result)
-            remove(self.path / CHECKPOINT)
 
     def missing(self, plan: Plan) -> list[str]:
         """What a finished run has in its folder and this one has not."""
