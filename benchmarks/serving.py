@@ -31,7 +31,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -67,14 +67,14 @@ DIMENSION, LAYERS, BUCKETS, VALUES = 128, 4, 5000, 90_673
 BATCH, K = 256, 10
 REPEATS = {1: 400, BATCH: 20}
 WARM_UP = 2
-SECONDS = 20.0
+SECONDS = 15.0
 """After so long no repeat is begun: the MLP takes seconds for a batch."""
 STARTS = 9
 BARE_ROWS = 1024
 """Items that go through a layer at a time."""
 ALLOWED_IMPORT_MILLISECONDS = 150.0
 ALLOWED_MILLISECONDS = {1: 5.0, BATCH: 60.0}
-"""For a request of so many users of Gowalla by the filter: the least time counts, because the
+"""For a request of so many users of Gowalla by the filter: the least CPU time counts, because the
 machine may be shared."""
 WANTED = {"mlp_request_milliseconds": 5.0, "lightgcn_seconds_to_first_recommendation": 0.5}
 """On two idle cores."""
@@ -106,7 +106,12 @@ def main() -> None:
         ) from None
     parser = argparse.ArgumentParser()
     parser.add_argument("models", nargs="*", type=Path, metavar="MODEL.cerp")
-    models: list[Path] = parser.parse_args().models
+    kinds = get_args(Backbone)
+    parser.add_argument(
+        "--backbones", nargs="+", choices=kinds, default=kinds, help="of made files"
+    )
+    options = parser.parse_args()
+    models: list[Path] = options.models
     figures: dict[str, Any] = {
         "k": K,
         "batch": BATCH,
@@ -118,7 +123,7 @@ def main() -> None:
         "models": {},
     }
     with tempfile.TemporaryDirectory() as folder:
-        for path in models or random_files(Path(folder)):
+        for path in models or random_files(Path(folder), options.backbones):
             runtime = load(path)
             rival = None
             if runtime.model.head == "dot" and runtime.model.filter is None:
@@ -146,22 +151,22 @@ def main() -> None:
     write_figures(RESULTS / ("serving.json" if models else "serving_random.json"), figures)
     if models:
         refuse_missed_bars(figures)
-    else:
+    elif "filter" in options.backbones:
         refuse_slow_filter(figures["models"]["random-filter.cerp"])
 
 
 def refuse_slow_filter(found: dict[str, Any]) -> None:
     """Refuse a filter that takes longer than it may."""
     for size, allowed in ALLOWED_MILLISECONDS.items():
-        spent = found[f"batch_{size}"]["least_milliseconds"]["cerp"]
+        spent = found[f"batch_{size}"]["least_cpu_milliseconds"]
         if spent > allowed:
             raise SystemExit(f"a request of {size} users takes {spent} ms of {allowed} allowed")
 
 
-def random_files(folder: Path) -> Iterator[Path]:
+def random_files(folder: Path, backbones: Sequence[Backbone]) -> Iterator[Path]:
     """A file for each backbone, made when it is asked for."""
     train = Splits.load(Path(os.environ["CERP_DATA_DIR"]) / "gowalla").train
-    for backbone in get_args(Backbone):
+    for backbone in backbones:
         path = folder / f"random-{backbone}.cerp"
         write(path, random_model(train, backbone), Encoding(values="fp16"))
         yield path
@@ -258,15 +263,16 @@ def request_figures(runtime: Runtime, rival: Any) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     for size, repeats in REPEATS.items():
         milliseconds: dict[str, list[float]] = {"cerp": [], **({"implicit": []} if rival else {})}
-        begun = time.perf_counter()
+        begun, least = time.perf_counter(), float("inf")
         for repeat in range(WARM_UP + repeats):
             codes = rng.integers(len(runtime.users), size=size)
             users = runtime.users.decode(codes)
-            started = time.perf_counter()
+            started, before = time.perf_counter(), time.process_time()
             found = (
                 [runtime.recommend(users[0], K)] if size == 1 else runtime.recommend_many(users, K)
             )
             spent = {"cerp": time.perf_counter() - started}
+            processor = time.process_time() - before
             if rival:
                 # Cut out beforehand, which is not timed.
                 rows = taken[codes]
@@ -277,11 +283,13 @@ def request_figures(runtime: Runtime, rival: Any) -> dict[str, Any]:
                 spent["implicit"] = time.perf_counter() - started
                 refuse_other_lists(found, theirs[1])
             if repeat >= WARM_UP:
+                least = min(least, 1e3 * processor)
                 for name, taken_seconds in spent.items():
                     milliseconds[name].append(1e3 * taken_seconds)
                 if time.perf_counter() - begun > SECONDS:
                     break
         figures[f"batch_{size}"] = summary(milliseconds, size)
+        figures[f"batch_{size}"]["least_cpu_milliseconds"] = round(least, 3)
     return figures
 
 
@@ -300,11 +308,11 @@ def bare_products(runtime: Runtime) -> dict[str, Any]:
     blocks = len(runtime.items) / len(inputs[0])
     least = float("inf")
     for _ in range(REPEATS[1] // 10):
-        started = time.perf_counter()
+        started = time.process_time()
         for layer, rows in zip(layers, inputs, strict=True):
             rows @ layer
-        least = min(least, time.perf_counter() - started)
-    return {"least_milliseconds_of_bare_products": round(1e3 * blocks * least, 3)}
+        least = min(least, time.process_time() - started)
+    return {"least_cpu_milliseconds_of_bare_products": round(1e3 * blocks * least, 3)}
 
 
 def summary(milliseconds: dict[str, list[float]], size: int) -> dict[str, Any]:
