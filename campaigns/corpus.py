@@ -21,12 +21,13 @@ from golden_filter import FILTER, MIXTURE
 from golden_lookup import GOLDEN_LOOKUP, golden_lookup
 from golden_model import GOLDEN, GOLDEN_CODED
 from golden_neighbours import NEIGHBOURS
+from golden_sums import SUMS, sums_model
 from small_cold_start import cold_model
 from small_filters import small_filter, small_mixture
 from small_models import BACKBONES, ENTITIES, coded_model, pruned, small_model
 from small_neighbours import small_neighbours
 
-GOLDEN_FILES = (GOLDEN, GOLDEN_CODED, FILTER, MIXTURE, NEIGHBOURS, COLD, GOLDEN_LOOKUP)
+GOLDEN_FILES = (GOLDEN, GOLDEN_CODED, FILTER, MIXTURE, NEIGHBOURS, SUMS, COLD, GOLDEN_LOOKUP)
 
 
 @cache
@@ -40,6 +41,7 @@ def model_files() -> tuple[bytes, ...]:
         *(small_mixture(backbone) for backbone in ("mf", "lightgcn", "propagated")),
         items_only(coded_model()),
         golden_lookup(),
+        sums_model(),
     ]
     files = [encode(model, Encoding(values=values)) for model in models for values in VALUES_CODECS]
     files += [encode(model, Encoding()) for model in (*_other_tables(), *_other_parts())]

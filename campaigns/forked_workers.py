@@ -11,10 +11,12 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any
+from unittest.mock import patch
 
 from campaigns.faults import armed, long_files_again
 from cerp.comparison import running, worker
@@ -23,14 +25,16 @@ from cerp.errors import CerpError
 GONE_AFTER_SECONDS = 60
 
 
-def use_forked_workers(beside: Path) -> None:
+@contextmanager
+def forked_workers(beside: Path) -> Iterator[None]:
     """Have comparisons of this process use them; what is to be known stands in ``beside``."""
 
     def start(command: Sequence[str], **settings: Any) -> _Worker:
         return _Worker(Path(command[-1]), settings["stdout"], beside)
 
-    running.LOOK_EVERY_SECONDS = 0.02
-    vars(running)["subprocess"] = SimpleNamespace(Popen=start, PIPE=subprocess.PIPE)
+    started = SimpleNamespace(Popen=start, PIPE=subprocess.PIPE)
+    with patch.multiple(running, LOOK_EVERY_SECONDS=0.02, subprocess=started):
+        yield
 
 
 def wait_for_workers(beside: Path) -> None:

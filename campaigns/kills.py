@@ -16,11 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
+from unittest.mock import patch
 
 from safetensors.numpy import load_file
 
 from campaigns.faults import FAULTS, Fault, arm, long_files_again
-from campaigns.forked_workers import use_forked_workers, wait_for_workers
+from campaigns.forked_workers import forked_workers, wait_for_workers
 from campaigns.harness import Campaign
 from cerp.config import Config, PruneConfig, RunOptions, TrainConfig
 from cerp.data.splits import Splits
@@ -205,20 +206,21 @@ def _tasks(splits: Splits, folder: Path) -> list[Task]:
     [model] = fit_all(splits, CONFIG, RunOptions(quiet=True))
 
     def compared(out: Path) -> None:
-        use_forked_workers(out.parent)
-        cerp.compare(
-            splits, ["popularity", "ud"], output=out / "comparison", budgets="50%", backbones="mf",
-            dim=4, epochs=1, prune_epochs=1, device="cpu", verbose=False,
-        )  # fmt: skip
+        with forked_workers(out.parent):
+            cerp.compare(
+                splits, ["popularity", "ud"], output=out / "comparison", budgets="50%",
+                backbones="mf", dim=4, epochs=1, prune_epochs=1, device="cpu", verbose=False,
+            )  # fmt: skip
 
     def tuned(out: Path) -> None:
         # Whoever was killed is dead at once: nobody else is at work here.
-        tuning_search.ALIVE_EVERY_SECONDS, tuning_search.DEAD_AFTER_SECONDS = 0.05, 0.2
-        tuning_search.GRACE_SECONDS = 3
-        cerp.tune(
-            splits, "ud", output=out / "tuned", backbone="mf", budget="50%", trials=2, epochs=1,
-            dim=4, device="cpu", verbose=False,
-        )  # fmt: skip
+        with patch.multiple(
+            tuning_search, ALIVE_EVERY_SECONDS=0.05, DEAD_AFTER_SECONDS=0.2, GRACE_SECONDS=3
+        ):
+            cerp.tune(
+                splits, "ud", output=out / "tuned", backbone="mf", budget="50%", trials=2, epochs=1,
+                dim=4, device="cpu", verbose=False,
+            )  # fmt: skip
 
     def exported(out: Path) -> None:
         model.save(out / "model.cerp")
