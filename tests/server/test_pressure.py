@@ -274,9 +274,7 @@ def test_steps_of_batches_take_turns_with_the_event_loop():
     async def both() -> None:
         await asyncio.gather(batch("a"), batch("b"))
 
-    # In a thread of its own: the browser of other tests keeps a loop in this one.
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, both()).result()
+    in_a_loop(both())
     assert steps == ["a0", "loop", "b0", "loop", "a1", "loop", "b1", "loop", "a2", "loop",
                      "b2", "loop"]  # fmt: skip
 
