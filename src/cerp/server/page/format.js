@@ -123,8 +123,9 @@ async function sumsOf(tensors, { exponent }, items) {
 
 /** Mean and variances of users who are not in the file, from which someone new is folded in. */
 function tastesOf(tensors, { columns }) {
-  const [mean, variance] = ["mean", "variance"].map((name) => floats(tensors.take(`tastes.${name}`)));
-  check(mean.length === count(columns, "tastes") && variance.length === columns, "its tastes are not complete");
+  const length = count(columns, "tastes");
+  check(length > 0, "its tastes are of no length");
+  const [mean, variance] = ["mean", "variance"].map((name) => floats(tensors.array(`tastes.${name}`, "F32", length)));
   check(variance.every((value) => value >= 0), "its tastes are not what they should be");
   return { mean, variance };
 }
