@@ -596,6 +596,7 @@ def test_someone_new_gets_the_same_from_vectors_without_users(blank: Page):
         lambda meta, tensors: tensors["tastes.variance"].fill(-1),
         lambda meta, tensors: tensors["tastes.mean"].fill(np.inf),
         lambda meta, tensors: tensors.update({"tastes.mean": tensors["tastes.mean"][None]}),
+        lambda meta, _: meta["embedding"].update(combine="concat"),
         lambda meta, tensors: meta.update(tastes=None, users=0),
     ],
 )

@@ -86,7 +86,6 @@ export class FoldIn {
 
   /** By the mean and the variances that a file without users has of them. */
   static ofTastes({ mean, variance }, items, columns) {
-    if (mean.length !== columns) throw new Error("The tastes do not fit the vectors.");
     const diagonal = new Float64Array(columns * columns);
     variance.forEach((value, at) => (diagonal[at * (columns + 1)] = value));
     return new FoldIn(Float64Array.from(mean), diagonal, items, columns);

@@ -79,6 +79,7 @@ async function decode(file) {
   check(isOfItems ? alone : users > 0, "its users do not fit its way to score");
   check(!model.sums || !(model.tastes || model.folding || model.cold), "its sums do not fit its way to score");
   check(!model.tastes || (model.head === "dot" && !model.layers), "its tastes do not fit its way to score");
+  check(!model.tastes || model.tastes.mean.length === widthOf(model), "its tastes do not fit its vectors");
   check(!model.filter || model.seen, "it lacks the graph that its filter works on");
   if (model.head === "tower") checkTower(model.weights, widthOf(model));
   else check(model.weights.length === 0, "it has a tower that nothing needs");
