@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 
+from cerp.choices import ValuePrecision
 from cerp.data.ids import Float32Array, Int32Array
 from cerp.data.interactions import Interactions
 from cerp.graph.arithmetic import DoubleArray, inverse_power
@@ -77,7 +77,7 @@ class SummedItems:
     """``v_i = Σ_b books[b][c_ib]``; without codes one table with a row for each item."""
     codes: Int32Array | None
     """c, (number of items, number of books)."""
-    values: Literal["fp32", "fp16", "int8", "int4"]
+    values: ValuePrecision
     """The precision in which the books are stored."""
 
     def __len__(self) -> int:

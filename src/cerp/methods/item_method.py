@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from typing import Protocol
 
+from cerp.data.ids import Float32Array
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
+from cerp.graph.history_sums import SummedItems
 from cerp.graph.item_models import ItemModel
 from cerp.methods.base import Context, Method
 from cerp.models.embeddings.base import Embedding
 from cerp.training.search_result import Found
 
-Fullness = Callable[[ItemModel], float]
-"""The share of a limit that a model takes: the writer of a file knows. At most 1 fits."""
+
+class Room(Protocol):
+    """What the writer of files knows of a limit."""
+
+    def fullness(self, model: ItemModel) -> float:
+        """The share of the limit that a model takes; at most 1 fits."""
+
+    def as_filed(self, model: SummedItems) -> Float32Array:
+        """The vectors of items that a file of the model has, rounded."""
 
 
 class ItemMethod(Method):
@@ -27,7 +36,7 @@ class ItemMethod(Method):
         """What takes the fewest bytes of all that could be found."""
 
     @abstractmethod
-    def find(self, context: Context, final: Splits, fullness: Fullness, most: int) -> Found:
+    def find(self, context: Context, final: Splits, room: Room, most: int) -> Found:
         """What fills a limit and what validation likes best.
 
         Parameters
@@ -36,8 +45,8 @@ class ItemMethod(Method):
             The data that validation chooses on.
         final
             The data that the model is made of in the end: more after a refit.
-        fullness
-            What of the limit a model takes.
+        room
+            What fits, and what a file has.
         most
             No more values than these can fit.
 

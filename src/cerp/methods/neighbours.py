@@ -17,7 +17,7 @@ from cerp.graph.neighbours import Neighbours as Weights
 from cerp.graph.neighbours import popularity_levels
 from cerp.graph.search import search_exponents
 from cerp.methods.base import Context
-from cerp.methods.item_method import Fullness, ItemMethod
+from cerp.methods.item_method import ItemMethod, Room
 from cerp.training.search_result import Found
 
 ARRAYS = ("offsets", "targets", "integers", "scales", "popularity")
@@ -42,7 +42,7 @@ class Neighbours(ItemMethod):
             popularity=popularity_levels(splits.train.item_counts),
         )
 
-    def find(self, context: Context, final: Splits, fullness: Fullness, most: int) -> Found:
+    def find(self, context: Context, final: Splits, room: Room, most: int) -> Found:
         """The weights that fill a limit and that validation likes best."""
         config, options = context.config, context.options
 
@@ -56,7 +56,7 @@ class Neighbours(ItemMethod):
 
         found = choose_neighbours(
             context.splits,
-            fullness,
+            room.fullness,
             most,
             exponents=exponents,
             metric=config.selection_metric,
@@ -65,7 +65,7 @@ class Neighbours(ItemMethod):
         )
         weights, recipe = found.best.neighbours, found.best.recipe
         if final is not context.splits:
-            builder = Builder(Edges.of(final.train), fullness, most)
+            builder = Builder(Edges.of(final.train), room.fullness, most)
             weights = builder.fitting(builder.weights(recipe), recipe.bits).neighbours
         facts: dict[str, Any] = {
             **_told(recipe),

@@ -9,9 +9,19 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cerp.artifact import Encoding, decode, embedding_bytes, encode, section_bytes
+import numpy as np
+
+from cerp.artifact import (
+    ComposedEmbedding,
+    Encoding,
+    decode,
+    embedding_bytes,
+    encode,
+    section_bytes,
+)
 from cerp.budget import Budget, parse_size
 from cerp.config import Config
+from cerp.data.ids import Float32Array
 from cerp.data.splits import Splits
 from cerp.errors import BudgetError
 from cerp.evaluation.evaluate import Scorer
@@ -76,6 +86,13 @@ class Room:
                 shares.append(embedding_bytes(section_bytes(data)) / size.embedding)
         return max(shares)
 
+    def as_filed(self, model: SummedItems) -> Float32Array:
+        """The vectors of items that a file of the model has, rounded."""
+        embedding = decode(self.file(model)).embedding
+        assert isinstance(embedding, ComposedEmbedding), "vectors of items are rows of tables"
+        everything = np.arange(model.num_items, dtype=np.int32)
+        return embedding.vectors(everything, model.num_items)
+
 
 def encoding_of(model: ItemModel) -> Encoding:
     """How a model is written to a file."""
@@ -95,7 +112,7 @@ class ItemPipeline(Pipeline):
         for place, (budget, (candidate,)) in enumerate(self.plan.candidates.items()):
             started = time.monotonic()
             room = Room(final, self.config, budget, candidate)
-            own = self.method.find(self.context, final, room.fullness, candidate.limit)
+            own = self.method.find(self.context, final, room, candidate.limit)
             seconds = round(time.monotonic() - started, 2)
             found[place] = own._replace(facts={**own.facts, "seconds": seconds})
         searched = Searched(found)
@@ -130,7 +147,7 @@ class ItemPipeline(Pipeline):
 
 
 def _as_filed(judged: Judged, metric: str) -> dict[str, Any]:
-    """What the file has on validation, where that may be looked at: the search rounds nothing."""
+    """What the file has with all validation users, where that may be looked at."""
     return {"best_valid": judged.metrics["valid"][metric]} if "valid" in judged.metrics else {}
 
 

@@ -8,10 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from cerp.data.ids import Float32Array, Int32Array
 from cerp.data.splits import Splits
-from cerp.evaluation.cold_start import with_popularity
-from cerp.evaluation.evaluate import evaluate, sample_users
-from cerp.evaluation.metrics import cutoff_of
 from cerp.graph.climbing import climbed
+from cerp.graph.trials import figure_of_trial
 from cerp.methods.als.solver import AlsSettings, als_vectors
 from cerp.progress import Bar
 
@@ -25,8 +23,6 @@ LADDERS: Mapping[str, Sequence[float]] = {
 START = AlsSettings(rank=16, regularization=10, alpha=2, iterations=15)
 ROUNDS = 3
 """Passes over all settings at most; the search ends with one that changes nothing."""
-SAMPLE = 4000
-"""Validation users that judge a trial."""
 
 
 class DotProducts:
@@ -76,14 +72,8 @@ class AlsSearch:
             started = time.monotonic()
             splits = self.splits
             vectors = als_vectors(splits.train, settings, self.seed)
-            metrics = evaluate(
-                with_popularity(DotProducts(vectors, splits.num_users), splits.train),
-                splits,
-                on="valid",
-                ks=(cutoff_of(self.metric),),
-                users=sample_users(splits, "valid", SAMPLE, self.seed),
-            )
-            self.judged[settings] = metrics.mean[self.metric]
+            scorer = DotProducts(vectors, splits.num_users)
+            self.judged[settings] = figure_of_trial(scorer, splits, self.metric, self.seed)
             best = max(self.judged.values())
             self.bar.advance(
                 1, f"{self.metric} {best:.4f}, {time.monotonic() - started:.1f} s a trial"

@@ -9,14 +9,14 @@ import numpy as np
 import torch
 
 from cerp.data.splits import Splits
-from cerp.errors import BudgetError
+from cerp.errors import BudgetError, DataError
 from cerp.graph.edges import Edges
 from cerp.graph.history_sums import HistorySums, SummedItems
 from cerp.graph.scaled_svd import ScaledSvd
 from cerp.methods.base import Context
-from cerp.methods.item_method import Fullness, ItemMethod
+from cerp.methods.item_method import ItemMethod, Room
 from cerp.methods.svd.search import RANKS, ScalingSearch
-from cerp.methods.svd.storage import ROWS, VALUES, Storage, StorageSearch, like, stored
+from cerp.methods.svd.storage import ROWS, VALUES, Storage, StorageSearch, stand_in, stored
 from cerp.progress import progress
 from cerp.training.search_result import Found
 
@@ -31,18 +31,21 @@ class Svd(ItemMethod):
 
     def smallest(self, splits: Splits) -> SummedItems:
         """The shortest vectors, as sums of two of the fewest rows."""
-        return like(Storage(RANKS[0], 2, "int4", ROWS[0]), splits.train.item_counts)
+        return stand_in(Storage(RANKS[0], 2, "int4", ROWS[0]), splits.train.item_counts)
 
-    def find(self, context: Context, final: Splits, fullness: Fullness, most: int) -> Found:
+    def find(self, context: Context, final: Splits, room: Room, most: int) -> Found:
         """The vectors that fill a limit and that validation likes best."""
         config, splits, metric = context.config, context.splits, context.config.selection_metric
         largest = min(splits.num_users - 1, splits.num_items - 1, RANKS[-1])
         if largest < RANKS[0]:
-            raise BudgetError("a singular value decomposition needs three users and three items")
+            raise DataError(
+                f"a singular value decomposition needs three users and three items, and there are "
+                f"{splits.num_users:,} and {splits.num_items:,}; choose method=neighbours"
+            )
         with progress("svd", quiet=context.options.quiet) as bar:
             scalings = ScalingSearch(splits, metric, config.seed, largest, bar)
             scaling = scalings.best()
-            storages = StorageSearch(scalings, scaling, fullness)
+            storages = StorageSearch(scalings, scaling, room, final.train.item_counts)
             precision = config.value_precision
             storage = storages.best(VALUES if precision is None else (precision,))
         if storage is None:
@@ -69,11 +72,11 @@ class Svd(ItemMethod):
     def model_of(self, found: Found) -> SummedItems:
         """The vectors that a search found."""
         arrays = {name: tensor.numpy() for name, tensor in found.tensors.items()}
-        codes = arrays.get("codes")
+        exponent = found.facts["lengths"] + found.facts["history"]
         return SummedItems(
-            HistorySums(found.facts["lengths"] + found.facts["history"], arrays["popularity"]),
+            HistorySums(exponent, arrays["popularity"]),
             tuple(arrays["books"]),
-            codes,
+            arrays.get("codes"),
             found.facts["values"],
         )
 

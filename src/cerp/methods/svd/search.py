@@ -7,14 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from cerp.data.ids import Float32Array
 from cerp.data.splits import Splits
-from cerp.evaluation.cold_start import with_popularity
-from cerp.evaluation.evaluate import evaluate, sample_users
-from cerp.evaluation.metrics import cutoff_of
 from cerp.graph.climbing import climbed
 from cerp.graph.edges import Edges
 from cerp.graph.history_sums import HistorySums, HistoryVectors
 from cerp.graph.neighbours import popularity_levels
 from cerp.graph.scaled_svd import ScaledSvd, Scaling
+from cerp.graph.trials import figure_of_trial
 from cerp.progress import Bar
 
 SCANNED = (8, 16, 32, 64, 128, 256)
@@ -36,9 +34,7 @@ STARTS = (
 """The search begins with the best of them, of any rank that is scanned."""
 ROUNDS = 4
 IMPOSSIBLE = -1.0
-"""What rare items would count less in."""
-SAMPLE = 4000
-"""Validation users that judge a trial."""
+"""Of a scaling by which popular items would count more in a sum than rare ones: no file has it."""
 
 
 @dataclass(eq=False)
@@ -76,13 +72,6 @@ class ScalingSearch:
 
     def judge_vectors(self, vectors: Float32Array, exponent: float) -> float:
         """The same of vectors however they came about."""
-        train = self.splits.train
-        scorer = HistoryVectors(vectors, HistorySums(exponent, self.popularity), train)
-        metrics = evaluate(
-            with_popularity(scorer, train),
-            self.splits,
-            on="valid",
-            ks=(cutoff_of(self.metric),),
-            users=sample_users(self.splits, "valid", SAMPLE, self.seed),
-        )
-        return metrics.mean[self.metric]
+        sums = HistorySums(exponent, self.popularity)
+        scorer = HistoryVectors(vectors, sums, self.splits.train)
+        return figure_of_trial(scorer, self.splits, self.metric, self.seed)

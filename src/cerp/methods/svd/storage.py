@@ -6,28 +6,26 @@ validation chooses how long vectors are, of how many rows each is the sum, and t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from cerp.assignment.residual_kmeans import learn_codes
+from cerp.choices import ValuePrecision
 from cerp.data.ids import Float32Array, Int64Array
 from cerp.graph.climbing import climbed
 from cerp.graph.history_sums import HistorySums, SummedItems
 from cerp.graph.neighbours import popularity_levels
 from cerp.graph.scaled_svd import ScaledSvd, Scaling
+from cerp.methods.item_method import Room
 from cerp.methods.svd.search import ScalingSearch
-
-Values = Literal["fp32", "fp16", "int8", "int4"]
-Fullness = Callable[[SummedItems], float]
-"""The share of the limit that stored vectors take; at most 1 fits."""
 
 BOOKS = (0, 2, 3, 4, 6, 8, 12, 16)
 """0: a row for each item."""
 ROWS = (16, 32, 64, 128, 256, 512, 1024)
-VALUES: tuple[Values, ...] = ("int4", "int8", "fp16")
+VALUES: tuple[ValuePrecision, ...] = ("int4", "int8", "fp16")
 ROUNDS = 3
 NOTHING_FITS = -1.0
 
@@ -38,7 +36,7 @@ class Storage:
 
     rank: int
     books: int
-    values: Values
+    values: ValuePrecision
     rows: int | None = None
     """Of each book: None where a row for each item is stored, and until it is known what fits."""
 
@@ -49,23 +47,22 @@ class StorageSearch:
 
     scalings: ScalingSearch
     scaling: Scaling
-    fullness: Fullness
+    room: Room
+    item_counts: Int64Array
+    """Takers of each item in the data that the file is made of in the end."""
     judged: dict[Storage, float] = field(default_factory=dict)
-    fitted: dict[Storage, Storage] = field(default_factory=dict)
-    """Of what was judged, with the rows that fitted."""
     trials: list[dict[str, Any]] = field(default_factory=list)
 
-    def best(self, precisions: Sequence[Values]) -> Storage | None:
+    def best(self, precisions: Sequence[ValuePrecision]) -> Storage | None:
         """What validation likes best; None: nothing fits."""
         ranks = [rank for rank in self.scalings.ranks if rank <= self.scaling.rank]
         ladders = {"rank": ranks, "books": BOOKS, "values": precisions}
         start = self._start(ranks, precisions)
         if start is None:
             return None
-        found = climbed(start, ladders, self.judge, rounds=ROUNDS)
-        return self.fitted[found]
+        return self._fitting(climbed(start, ladders, self.judge, rounds=ROUNDS))
 
-    def _start(self, ranks: Sequence[int], precisions: Sequence[Values]) -> Storage | None:
+    def _start(self, ranks: Sequence[int], precisions: Sequence[ValuePrecision]) -> Storage | None:
         """The longest vectors that are sums of 4 rows of 64 or more, or else of any that fit."""
         for fewest in (64, ROWS[0]):
             for books in (4, 2, 0):
@@ -82,9 +79,9 @@ class StorageSearch:
             fits = self._fitting(storage)
             score = NOTHING_FITS
             if fits is not None:
-                self.fitted[storage] = fits
                 found = stored(self.scalings.svd, self.scaling, fits, self.scalings.seed)
-                score = self.scalings.judge_vectors(found.vectors, self.scaling.sum_exponent)
+                vectors = self.room.as_filed(found)
+                score = self.scalings.judge_vectors(vectors, self.scaling.sum_exponent)
                 self.trials.append({**_told(fits), self.scalings.metric: score})
                 best = max(trial[self.scalings.metric] for trial in self.trials)
                 self.scalings.bar.advance(1, f"stored: {self.scalings.metric} {best:.4f}")
@@ -93,18 +90,17 @@ class StorageSearch:
 
     def _fitting(self, storage: Storage) -> Storage | None:
         """With as many rows as fit; None: not even the fewest do."""
-        train = self.scalings.splits.train
         choices: Sequence[int | None] = [None]
         if storage.books:
-            choices = [rows for rows in reversed(ROWS) if rows < train.num_items]
+            choices = [rows for rows in reversed(ROWS) if rows < len(self.item_counts)]
         for rows in choices:
             wanted = replace(storage, rows=rows)
-            if self.fullness(like(wanted, train.item_counts)) <= 1:
+            if self.room.fullness(stand_in(wanted, self.item_counts)) <= 1:
                 return wanted
         return None
 
 
-def like(storage: Storage, item_counts: Int64Array) -> SummedItems:
+def stand_in(storage: Storage, item_counts: Int64Array) -> SummedItems:
     """Numbers drawn at random in place of vectors: no others take more bytes."""
     rng, count = np.random.default_rng(0), len(item_counts)
     sums = HistorySums(0.5, popularity_levels(item_counts))
@@ -125,16 +121,11 @@ def stored(svd: ScaledSvd, scaling: Scaling, storage: Storage, seed: int) -> Sum
     sums = HistorySums(scaling.sum_exponent, popularity_levels(counts))
     if storage.rows is None:
         return SummedItems(sums, (vectors,), None, storage.values)
-    found = learn_codes(
-        vectors, _importance(counts), books=storage.books, rows=storage.rows, seed=seed
-    )
+    # What is taken more often is looked at more often; what never was has no vector.
+    weights = counts.astype(np.float32)
+    found = learn_codes(vectors, weights, books=storage.books, rows=storage.rows, seed=seed)
     books: tuple[Float32Array, ...] = tuple(np.asarray(book, np.float32) for book in found.books)
     return SummedItems(sums, books, found.codes.astype(np.int32), storage.values)
-
-
-def _importance(counts: Int64Array) -> Float32Array:
-    """What is taken more often is looked at more often; what never was has no vector."""
-    return counts.astype(np.float32)
 
 
 def _told(storage: Storage) -> dict[str, Any]:
