@@ -2,7 +2,7 @@
 
     CERP_DATA_DIR=... python benchmarks/regularizer.py PART [--dataset ml-100k] [--device cpu]
         [--backbones lightgcn,mlp] [--seeds 1] [--epochs 20] [--dim 128]
-        [--rows hash,learned] [--names penalty,no_penalty]
+        [--rows hash,learned] [--names penalty,no_penalty] [--processes 1]
 
 PART is one of
 
@@ -18,19 +18,23 @@ One pruning run serves all budgets of a run. A run is kept once it is done, so t
 goes on where a killed one was. ``--dataset gowalla --device cuda`` runs the same on the paper's
 data. ``--names`` are those of the table's or the readings' runs. ``--epochs`` are those of training
 after pruning (0: only prune, and look at the patterns), and ``--dim`` is that of vectors; without
-them they are the preset's.
+them they are the preset's. ``--processes`` so many runs go on at a time: they share a GPU well.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import replace
+from functools import cache
 from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from threading import Lock
+from typing import Any, NamedTuple
 
 from machine import RESULTS, described, write_figures
 
@@ -118,77 +122,74 @@ def every_draw(vectors: BatchVectors, temperature: float) -> Any:
     return complementary(vectors._replace(counts=counts), temperature)
 
 
+class Wanted(NamedTuple):
+    """One run: its name, the preset it starts from, what it changes there, and its seed."""
+
+    name: str
+    start: Config
+    settings: dict[str, Any]
+    seed: int = 0
+
+
 class Recipe:
     """The runs of one part on one data set, each trained once."""
 
     def __init__(self, given: argparse.Namespace) -> None:
         self.given = given
         self.part, self.dataset = given.part, given.dataset
-        splits = load(given.dataset)
-        self.splits: Splits = splits if self.is_judged else without_test(splits)
+        self.pool = ProcessPoolExecutor(given.processes, mp_context=get_context("spawn"))
+        self.writing = Lock()
 
-    @property
-    def is_judged(self) -> bool:
-        """Whether the test part is read: where nothing is chosen."""
-        return self.part in ("table", "readings")
+    def everything(self) -> None:
+        """All runs of the part, those of every backbone side by side."""
+        backbones = self.given.backbones.split(",")
+        with self.pool, ThreadPoolExecutor(len(backbones)) as threads:
+            for done in [threads.submit(getattr(self, self.part), one) for one in backbones]:
+                done.result()
 
     def paper(self, backbone: str, budgets: Iterable[str]) -> Config:
         """The paper preset, with the paper's buckets where the data is the paper's."""
         config = preset("paper", backbone)
         return replace(config, buckets=bucket_count(self.dataset), budgets=tuple(budgets))
 
-    def score(
-        self, backbone: str, name: str, start: Config, settings: dict[str, Any], seed: int = 0
-    ) -> float:
-        """Validation NDCG@10 of a run, the mean over budgets; trained where it is not known."""
-        key = {
+    def scores(self, backbone: str, runs: Sequence[Wanted]) -> list[float]:
+        """Validation NDCG@10 of runs, the mean over budgets; trained where it is not known."""
+        keys = [self.key(backbone, run) for run in runs]
+        missing = {
+            self.pool.submit(outcome, self.given, self.config_of(run)): key
+            for run, key in zip(runs, keys, strict=True)
+            if known(key) is None
+        }
+        for done in as_completed(missing):
+            self.keep(missing[done], done)
+        return [score_of(known(key)) for key in keys]
+
+    def key(self, backbone: str, run: Wanted) -> dict[str, Any]:
+        """What tells a run from all others in the file."""
+        return {
             "part": self.part,
             "dataset": self.dataset,
             "backbone": backbone,
-            "name": name,
-            "settings": settings,
-            "seed": seed,
+            "name": run.name,
+            "settings": run.settings,
+            "seed": run.seed,
             "epochs": self.given.epochs,
             "dim": self.given.dim,
         }
-        known = [
-            run for run in read_runs() if all(run[part] == value for part, value in key.items())
-        ]
-        if not known:
-            known = [key | self.outcome(start, settings, seed)]
-            runs = [*read_runs(), *known]  # read again: another process may have come first
-            write_figures(FILE, {"runs": runs, "machine": described(self.given.device)})
-            print(json.dumps(known[0]), flush=True)
-        return float(mean(row.get("valid_ndcg@10", 0) for row in known[0]["budgets"].values()))
 
-    def outcome(self, start: Config, settings: dict[str, Any], seed: int) -> dict[str, Any]:
-        """Train, and say what came of it by budget."""
-        own = {"train.epochs": self.given.epochs, "dim": self.given.dim, "seed": seed}
+    def config_of(self, run: Wanted) -> Config:
+        """The preset with what the run and the command line change."""
+        own = {"train.epochs": self.given.epochs, "dim": self.given.dim, "seed": run.seed}
         given = {path: value for path, value in own.items() if value}
-        over = nested({**settings, **given})
-        config = Config.from_dict(merged(start.to_dict(), over))
-        if self.given.epochs == 0:
-            return {"budgets": self.patterns(config)}
-        models = fit_all(self.splits, config, RunOptions(quiet=True, device=self.given.device))
-        return {
-            "seconds": round(sum(model.facts.seconds for model in models), 1),
-            "budgets": {model.budget: figures(model.facts) for model in models},
-        }
+        return Config.from_dict(merged(run.start.to_dict(), nested({**run.settings, **given})))
 
-    def patterns(self, config: Config) -> dict[str, Any]:
-        """What pruning leaves, by budget; nothing is trained on it."""
-        options = RunOptions(quiet=True, device=self.given.device)
-        limits = [
-            Budget.parse(budget).limit(self.splits.num_entities, config.dim)
-            for budget in config.budgets
-        ]
-        context = Context(self.splits, config, options, tuple(limits))
-        method = Cerp()
-        found = method.search(context).found
-        return {
-            budget: left(method.embedding(context, limit, found[limit]).facts(), found[limit].facts)
-            for budget, limit in zip(config.budgets, limits, strict=True)
-        }
+    def keep(self, key: dict[str, Any], done: Future[dict[str, Any]]) -> None:
+        """Write a finished run to the file."""
+        run = key | done.result()
+        with self.writing:
+            runs = [*read_runs(), run]
+            write_figures(FILE, {"runs": runs, "machine": described(self.given.device)})
+        print(json.dumps(run), flush=True)
 
     def asked(self, named: dict[str, dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
         """Those of a part that are wanted: all, unless some are named."""
@@ -200,36 +201,84 @@ class Recipe:
         start = self.paper(backbone, ["99%"])
         best = {path: values[0] for path, values in GRIDS.items()}
         for path, values in GRIDS.items():
-            scores = {
-                value: self.score(backbone, "paper", start, best | {path: value})
-                for value in values
-            }
+            runs = [Wanted("paper", start, best | {path: value}) for value in values]
+            scores = dict(zip(values, self.scores(backbone, runs), strict=True))
             best[path] = max(scores, key=scores.__getitem__)
         print(f"{self.dataset} {backbone}: {best}")
 
     def table(self, backbone: str) -> None:
         """All variants, the first seed of each first."""
-        for seed, (name, settings) in product(range(self.given.seeds), self.asked(TABLE)):
-            self.score(backbone, name, self.paper(backbone, BUDGETS), settings, seed)
+        self.judged(backbone, self.asked(TABLE))
 
     def readings(self, backbone: str) -> None:
         """Every other reading that the backbone's vectors allow."""
-        for seed, (name, settings) in product(range(self.given.seeds), self.asked(READINGS)):
-            if ONLY.get(name, backbone) == backbone:
-                self.score(backbone, name, self.paper(backbone, BUDGETS), settings, seed)
+        asked = self.asked(READINGS)
+        self.judged(backbone, [one for one in asked if ONLY.get(one[0], backbone) == backbone])
+
+    def judged(self, backbone: str, named: list[tuple[str, dict[str, Any]]]) -> None:
+        """Runs by name at all budgets of the paper, with every seed."""
+        start = self.paper(backbone, BUDGETS)
+        self.scores(
+            backbone,
+            [
+                Wanted(name, start, settings, seed)
+                for seed, (name, settings) in product(range(self.given.seeds), named)
+            ],
+        )
 
     def default(self, backbone: str) -> None:
         """Without the penalty, and with it, at every pace of γ and of the clock."""
-        for rows, seed, share in product(
-            self.given.rows.split(","), range(self.given.seeds), CLOCKS
-        ):
-            start = preset("default", backbone, assignment=rows)
-            self.score(
-                backbone, rows, start, {"prune.gamma": 0.0, "prune.dense_share": share}, seed
-            )
-            for gamma, decay in product(GAMMAS[:-1], DECAYS):
-                pace = {"prune.gamma": gamma, "prune.gamma_decay": decay}
-                self.score(backbone, rows, start, pace | {"prune.dense_share": share}, seed)
+        paces: list[dict[str, Any]] = [{"prune.gamma": 0.0}]
+        for gamma, decay in product(GAMMAS[:-1], DECAYS):
+            paces.append({"prune.gamma": gamma, "prune.gamma_decay": decay})
+        self.scores(
+            backbone,
+            [
+                Wanted(
+                    rows,
+                    preset("default", backbone, assignment=rows),
+                    pace | {"prune.dense_share": share},
+                    seed,
+                )
+                for seed, rows, share, pace in product(
+                    range(self.given.seeds), self.given.rows.split(","), CLOCKS, paces
+                )
+            ],
+        )
+
+
+@cache
+def data(name: str, *, is_judged: bool) -> Splits:
+    """The data set; without its test part where something is chosen."""
+    splits = load(name)
+    return splits if is_judged else without_test(splits)
+
+
+def outcome(given: argparse.Namespace, config: Config) -> dict[str, Any]:
+    """Train, and say what came of it by budget."""
+    splits = data(given.dataset, is_judged=given.part in ("table", "readings"))
+    options = RunOptions(quiet=True, device=given.device)
+    if given.epochs == 0:
+        return {"budgets": patterns(splits, config, options)}
+    models = fit_all(splits, config, options)
+    return {
+        "seconds": round(sum(model.facts.seconds for model in models), 1),
+        "budgets": {model.budget: figures(model.facts) for model in models},
+    }
+
+
+def patterns(splits: Splits, config: Config, options: RunOptions) -> dict[str, Any]:
+    """What pruning leaves, by budget; nothing is trained on it."""
+    limits = [
+        Budget.parse(budget).limit(splits.num_entities, config.dim) for budget in config.budgets
+    ]
+    context = Context(splits, config, options, tuple(limits))
+    method = Cerp()
+    found = method.search(context).found
+    return {
+        budget: left(method.embedding(context, limit, found[limit]).facts(), found[limit].facts)
+        for budget, limit in zip(config.budgets, limits, strict=True)
+    }
 
 
 def figures(facts: ModelFacts) -> dict[str, Any]:
@@ -261,6 +310,20 @@ def read_runs() -> list[dict[str, Any]]:
     return found
 
 
+def known(key: dict[str, Any]) -> dict[str, Any] | None:
+    """A run that was kept; None: it has not been run."""
+    for run in read_runs():
+        if all(run[part] == value for part, value in key.items()):
+            return run
+    return None
+
+
+def score_of(run: dict[str, Any] | None) -> float:
+    """Its validation NDCG@10, the mean over budgets."""
+    assert run is not None, "a run is looked at once it is kept"
+    return float(mean(row.get("valid_ndcg@10", 0) for row in run["budgets"].values()))
+
+
 def main() -> None:
     """Run what is missing."""
     parser = argparse.ArgumentParser()
@@ -273,9 +336,8 @@ def main() -> None:
     parser.add_argument("--dim", type=int, default=None)
     parser.add_argument("--names", default=None)
     parser.add_argument("--rows", default="hash,learned")
-    recipe = Recipe(parser.parse_args())
-    for backbone in recipe.given.backbones.split(","):
-        getattr(recipe, recipe.part)(backbone)
+    parser.add_argument("--processes", type=int, default=1)
+    Recipe(parser.parse_args()).everything()
 
 
 if __name__ == "__main__":
