@@ -94,7 +94,9 @@ ONLY = {"each entity of the batch once": "lightgcn", "each draw of the batch": "
 an item as often as it was drawn."""
 CLOCKS = (0.5, 0.1)
 """Shares of the epochs before the default preset prunes its first entry."""
-DECAYS = (0.5, 0.8, 1.0)
+PACES = ((0.5, 1.0), (0.1, 1.0), (0.1, 0.8), (0.1, 0.5))
+"""Such a share, and what gamma is multiplied by after an epoch. Where the first entry falls after
+half of the epochs, a gamma that is halved is gone by then, and is not tried."""
 
 
 @PENALTIES.register("sum-over-10")
@@ -228,20 +230,19 @@ class Recipe:
 
     def default(self, backbone: str) -> None:
         """Without the penalty, and with it, at every pace of γ and of the clock."""
-        paces: list[dict[str, Any]] = [{"prune.gamma": 0.0}]
-        for gamma, decay in product(GAMMAS[:-1], DECAYS):
-            paces.append({"prune.gamma": gamma, "prune.gamma_decay": decay})
+        without: list[dict[str, Any]] = [
+            {"prune.gamma": 0.0, "prune.dense_share": share} for share in CLOCKS
+        ]
+        alive = [
+            {"prune.gamma": gamma, "prune.gamma_decay": decay, "prune.dense_share": share}
+            for gamma, (share, decay) in product(GAMMAS[:-1], PACES)
+        ]
         self.scores(
             backbone,
             [
-                Wanted(
-                    rows,
-                    preset("default", backbone, assignment=rows),
-                    pace | {"prune.dense_share": share},
-                    seed,
-                )
-                for seed, rows, share, pace in product(
-                    range(self.given.seeds), self.given.rows.split(","), CLOCKS, paces
+                Wanted(rows, preset("default", backbone, assignment=rows), settings, seed)
+                for seed, rows, settings in product(
+                    range(self.given.seeds), self.given.rows.split(","), without + alive
                 )
             ],
         )
