@@ -79,7 +79,7 @@ def loss_and_gradients(
 @pytest.mark.parametrize("size", [3, 500])  # rows of the batch are copied; all rows are taken
 def test_in_double_precision_both_ways_are_one(make, size: int, monkeypatch):
     def in_double(*arguments):
-        return DensePropagation(*arguments, torch.float64)
+        return DensePropagation(*arguments, dtype=torch.float64)
 
     monkeypatch.setattr("cerp.models.backbones.lightgcn.DensePropagation", in_double)
     monkeypatch.setattr(DenseRule, "is_cheaper", True)
