@@ -7,14 +7,15 @@ import pytest
 import torch
 
 from cerp.data.synthetic import synthetic
-from cerp.models.backbones import LightGCN, dense_propagation
-from cerp.models.backbones.dense_propagation import DensePropagation, DenseRule, stored_as
+from cerp.models.backbones import LightGCN, dense_propagation, row_kernels
+from cerp.models.backbones.chosen_rows import DistinctRows, RowsOfSides, distinct, stored_as
+from cerp.models.backbones.dense_propagation import DensePropagation, DenseRule
 from cerp.models.batch import Batch
 from cerp.models.embeddings.compositional import CompositionalEmbedding
 from cerp.models.recommender import Recommender
 from cerp.training.objective import Objective
 
-NUM_USERS, NUM_ITEMS, DIM, LAYERS = 60, 40, 8, 3
+NUM_USERS, NUM_ITEMS, DIM, LAYERS = 60, 40, 16, 3
 TRAIN = synthetic(NUM_USERS, NUM_ITEMS, 900).split(seed=0).train
 
 
@@ -125,7 +126,9 @@ def test_columns_are_made_a_few_at_a_time_and_are_all_there(monkeypatch):
     sums = embedding.sums_of_rows()
     monkeypatch.setattr(dense_propagation, "COLUMNS_AT_ONCE", 7)
     dense = DensePropagation(backbone.graph, sums.composition, LAYERS, NUM_USERS)
-    found = dense.matrix.float() / dense.scale
+    assert dense.matrix.shape == (NUM_USERS + NUM_ITEMS, 128)
+    assert not dense.matrix[:, 24:].any()
+    found = dense.matrix[:, :24].float() / dense.scale
     expected = backbone.graph.propagate(sums.composition.table(torch.eye(24)), LAYERS)
     torch.testing.assert_close(found, expected, rtol=2**-11, atol=1e-7)
 
@@ -164,6 +167,13 @@ def test_a_padding_and_a_cpu_keep_propagation():
     assert backbone._dense is None
 
 
+def test_rows_that_are_named_are_found_once_and_in_order():
+    rows, places, count = distinct(torch.tensor([7, 2, 7, 0, 2, 5]), 9)
+    assert count.tolist() == [4]
+    assert rows[:4].tolist() == [0, 2, 5, 7]
+    assert places.tolist() == [3, 1, 3, 0, 1, 2]
+
+
 def gowalla_rule(num_rows: int, sides=((8192, 29858), (49152, 40981))) -> DenseRule:
     class Gowalla:
         num_nodes, values = 70839, range(1438162)
@@ -174,15 +184,33 @@ def gowalla_rule(num_rows: int, sides=((8192, 29858), (49152, 40981))) -> DenseR
 def test_memory_and_traffic_decide(monkeypatch):
     cpu = torch.device("cpu")
     at_99 = gowalla_rule(7878)
-    # M, the users of a batch, and four blocks of 512 columns in float32.
-    assert at_99.bytes_needed == 2 * 7878 * (70839 + 8192) + 4 * 4 * 70839 * 512
+    # M with columns in multiples of 128, the users of a batch, and four blocks of 512 columns
+    # in float32.
+    assert at_99.bytes_needed == 2 * 7936 * (70839 + 8192) + 4 * 4 * 70839 * 512
     monkeypatch.setattr(dense_propagation, "free_memory", lambda _: 2 * at_99.bytes_needed)
     assert at_99.chooses_dense(cpu)
     monkeypatch.setattr(dense_propagation, "free_memory", lambda _: 2 * at_99.bytes_needed - 1)
     assert not at_99.chooses_dense(cpu)
     # 4·8,192 + 2·40,981 rows in half precision against 8 products of 128 columns.
-    assert gowalla_rule(25672).is_cheaper
-    assert not gowalla_rule(25673).is_cheaper
+    assert gowalla_rule(25600).is_cheaper
+    assert not gowalla_rule(25601).is_cheaper
+
+
+@pytest.mark.gpu
+def test_kernels_give_what_the_vendor_s_products_give():
+    if not row_kernels.work_on(torch.device("cuda")):
+        pytest.fail("Triton's kernels do not work here; the step then takes longer")
+    generator = torch.Generator().manual_seed(0)
+    matrix = torch.rand(3000, 640, generator=generator).half().to("cuda")
+    table = torch.randn(640, 128, generator=generator).half().to("cuda")
+    users = torch.randint(1000, (200,), generator=generator).to("cuda")
+    items = torch.randint(2000, (200, 6), generator=generator).to("cuda")
+    grad = torch.randn(1400, 128, generator=generator).to("cuda")
+    distinct_rows, sides = (way(matrix, 1000, users, items) for way in (DistinctRows, RowsOfSides))
+    torch.testing.assert_close(distinct_rows.times(table), sides.times(table), rtol=1e-3, atol=1e-2)
+    torch.testing.assert_close(
+        distinct_rows.transposed_times(grad), sides.transposed_times(grad), rtol=1e-2, atol=1e-1
+    )
 
 
 @pytest.mark.gpu
