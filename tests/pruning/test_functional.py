@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from cerp.pruning.functional import (
     PENALTY_VALUES,
+    _KeptPenalty,
+    _Penalty,
     jaccard,
     margin,
     pruning_penalty,
@@ -189,3 +191,17 @@ def test_going_back_through_a_penalty_twice_is_refused():
     penalty.backward(retain_graph=True)
     with pytest.raises(RuntimeError, match="compute it again"):
         penalty.backward()
+
+
+def test_the_penalty_of_gpus_is_that_of_cpus():
+    generator = torch.Generator().manual_seed(0)
+    vectors = torch.randn(30, 5, dtype=torch.float64, generator=generator)
+    counts = torch.randint(0, 4, (30,), generator=generator).double()
+    ways = []
+    for way in (_Penalty, _KeptPenalty):
+        start = vectors.clone().requires_grad_()
+        penalty = way.apply(start, counts, 3.0)
+        (gradient,) = torch.autograd.grad(0.7 * penalty, start)
+        ways.append((penalty.detach(), gradient))
+    for on_cpu, on_gpu in zip(*ways, strict=True):
+        torch.testing.assert_close(on_cpu, on_gpu)

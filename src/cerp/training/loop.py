@@ -38,9 +38,9 @@ from cerp.training.checkpoint import (
     unpack_optimizer,
     write_checkpoint,
 )
-from cerp.training.cuda_graphs import CapturedStep
 from cerp.training.distributed import from_first, rank, world_size
 from cerp.training.objective import Objective
+from cerp.training.recorded_steps import RecordedSteps
 from cerp.training.sampling import Sampler
 
 FINITE_CHECK_EVERY = 64
@@ -160,6 +160,7 @@ class Loop:
         self.stale = 0
         self._last_saved = time.monotonic()
         self._current: tuple[Objective, Callable[[Batch], Tensor]] | None = None
+        self._recorded: RecordedSteps | None = None
 
     def run(self) -> None:
         """Train to the end, from where the checkpoint stands if there is one.
@@ -190,7 +191,7 @@ class Loop:
                 self._stop_if_told()
         if self.sampler.step:
             self._end_within_epoch()
-        self._current = None  # frees what a recorded step holds on the device
+        self._current = self._recorded = None  # frees what a recorded step holds on the device
         if self.best_weights:
             self.model.load_state_dict(self.best_weights)
         self.model.eval()
@@ -234,7 +235,10 @@ class Loop:
         if self._current is None or self._current[0] != objective:
             step: Callable[[Batch], Tensor] = partial(self._plain_update, objective)
             if self.world == 1 and self.model.can_be_captured:
-                step = CapturedStep(step, self.sampler.device)
+                self._recorded = self._recorded or RecordedSteps(
+                    self._plain_update, self.sampler.device
+                )
+                step = self._recorded.of(objective)
             self._current = (objective, step)
         return self._current[1]
 

@@ -23,7 +23,8 @@ class Objective:
     penalty: Penalty = complementary
     """Of the vectors, which are looked at only where gamma is not zero; see
     `cerp.training.penalties`."""
-    gamma: float = 0.0
+    gamma: float | Tensor = 0.0
+    """Weight of the penalty; a tensor, in a recorded step, is read where it lies."""
     temperature: float = 100.0
     """η of the penalty."""
 
@@ -31,10 +32,15 @@ class Objective:
         """The share of this process in the loss."""
         return self.of_output(model(batch)) / global_size
 
+    @property
+    def has_penalty(self) -> bool:
+        """Whether vectors are looked at; no device is asked."""
+        return isinstance(self.gamma, Tensor) or self.gamma != 0
+
     def of_output(self, output: BatchOutput) -> Tensor:
         """``loss + γ · penalty`` of what a model made of a batch."""
         loss = self.loss(output.scores)
-        if not self.gamma:
+        if not self.has_penalty:
             return loss
         if output.vectors is None:
             raise ConfigError(

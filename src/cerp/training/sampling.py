@@ -18,6 +18,7 @@ from cerp.data.ids import Float32Array, Int64Array
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError, DataError
 from cerp.models.batch import Batch
+from cerp.training.ahead import Ahead
 
 
 class Sampler:
@@ -84,6 +85,7 @@ class Sampler:
         # Where the stretch of each positive ends, when n is shared out by weight.
         self._ends = None if train.weight is None else self._shared_out(train.weight, places)
         self._order: tuple[int, Tensor] | None = None
+        self._ahead = Ahead(self.batch, self.device) if self.device.type == "cuda" else None
 
     def __len__(self) -> int:
         """Batches per epoch; the last one may be smaller."""
@@ -91,10 +93,13 @@ class Sampler:
 
     def next_batch(self) -> Batch:
         """The batch at the current place, and one step on."""
-        batch = self.batch(self.epoch, self.step)
+        make = self.batch if self._ahead is None else self._ahead.take
+        batch = make(self.epoch, self.step)
         self.step += 1
         if self.step == len(self):
             self.epoch, self.step = self.epoch + 1, 0
+        if self._ahead is not None:
+            self._ahead.prepare(self.epoch, self.step)
         return batch
 
     def __iter__(self) -> Iterator[Batch]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError
-from cerp.models.backbones.base import Backbone, BatchOutput, BatchVectors, DotScorer
+from cerp.models.backbones.base import Backbone, BatchOutput, BatchVectors, DotScorer, gathered
+from cerp.models.backbones.dense_propagation import DensePropagation, DenseRule
 from cerp.models.backbones.propagation import CPU_COLUMN_BLOCK, Graph
-from cerp.models.embeddings.base import Embedding
+from cerp.models.embeddings.base import Embedding, SumsOfRows
+from cerp.models.embeddings.composition import Composition
 
 
 class LightGCN(Backbone):
@@ -17,11 +21,16 @@ class LightGCN(Backbone):
 
     Â is the normalised adjacency of the training interactions, without
     self-loops (see `Graph`). No weights of its own.
+
+    On a GPU, where vectors are sums of rows and there is memory for it, a training step has a
+    dense matrix in the place of propagation (see `cerp.models.backbones.dense_propagation`).
     """
 
     capturable = True
     needs_graph = True
     head = "dot"
+    dense_on: ClassVar[str] = "cuda"
+    """The kind of device on which a dense matrix may take the place of propagation."""
 
     def __init__(
         self,
@@ -38,9 +47,14 @@ class LightGCN(Backbone):
             )
         self.layers = layers
         self.graph = Graph(train)
+        self._dense: tuple[Composition, DensePropagation | None] | None = None
 
     def forward(self, embedding: Embedding, users: Tensor, items: Tensor) -> BatchOutput:
         """Scores of a training batch: user codes (B,) against item codes (B, m)."""
+        if users.device.type == self.dense_on and (sums := embedding.sums_of_rows()) is not None:
+            dense = self._dense_of(sums.composition, users, items)
+            if dense is not None:
+                return self._dense_output(dense, sums, users, items)
         width = self.embedding_dim if users.is_cuda else CPU_COLUMN_BLOCK
         blocks = embedding.table_blocks(self.graph.entities, width)
         users, items = self.graph.nodes[users], self.graph.nodes[items + self.num_users]
@@ -48,6 +62,43 @@ class LightGCN(Backbone):
 
         def vectors() -> BatchVectors:
             return BatchVectors(blocks, self._node_counts(scores, users, items))
+
+        return BatchOutput(scores, vectors)
+
+    def _dense_of(
+        self, composition: Composition, users: Tensor, items: Tensor
+    ) -> DensePropagation | None:
+        """M of these rows; None where propagation is cheaper, or M too large.
+
+        Decided by the first batch, and kept: a recorded step goes on reading the matrix.
+        """
+        if self._dense is None or not self._dense[0].is_same(composition):
+            self._dense = None  # frees one of other rows first
+            rule = DenseRule(
+                self.graph,
+                self.layers,
+                self.embedding_dim,
+                composition.num_rows,
+                ((len(users), self.num_users), (items.numel(), self.num_items)),
+            )
+            dense = None
+            if rule.chooses_dense(composition.device):
+                dense = DensePropagation(self.graph, composition, self.layers, self.num_users)
+            self._dense = (composition, dense)
+        return self._dense[1]
+
+    def _dense_output(
+        self, dense: DensePropagation, sums: SumsOfRows, users: Tensor, items: Tensor
+    ) -> BatchOutput:
+        weight, composition = sums.weight(), sums.composition
+        scores = dense.pair_scores(weight, users, items)
+
+        def vectors() -> BatchVectors:
+            entities = self.entities(users, items)
+            if 2 * len(entities) < self.graph.num_nodes:
+                return gathered(users, composition.vectors(weight, entities))
+            counts = self._node_counts(scores, users, items + self.num_users)
+            return BatchVectors((composition.table(weight),), counts)
 
         return BatchOutput(scores, vectors)
 
@@ -59,7 +110,10 @@ class LightGCN(Backbone):
         return DotScorer(users.__getitem__, items)
 
     def _node_counts(self, scores: Tensor, users: Tensor, items: Tensor) -> Tensor:
-        """1 for each user of the batch, the number of draws for each item, 0 for the rest."""
+        """1 for each user of the batch, the number of draws for each item, 0 for the rest.
+
+        Of nodes or of entities, whichever users and items are given as.
+        """
         counts = scores.new_zeros(self.graph.num_nodes)
         drawn = items.flatten()
         # Sums of ones are exact in any order, so this is reproducible on GPUs too.

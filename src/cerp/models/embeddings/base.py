@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from cerp.assignment.index import Combine, Index
 from cerp.errors import ConfigError, DataError
+from cerp.models.embeddings.composition import Composition
 from cerp.models.sparse import reordered
 
 
@@ -43,6 +45,15 @@ class Stored(NamedTuple):
     tables: tuple[StoredTable, ...]
     combine: Combine = "sum"
     """How the rows of an entity are put together."""
+
+
+class SumsOfRows(NamedTuple):
+    """How every vector is a sum of rows of one matrix: ``E = S Ŵ``."""
+
+    weight: Callable[[], Tensor]
+    """Ŵ as it is now."""
+    composition: Composition
+    """S. Rows that change make another one."""
 
 
 def checked_ids(ids: Tensor) -> Tensor:
@@ -100,6 +111,10 @@ class Embedding(nn.Module, ABC):
         can compute it in this form.
         """
         return tuple(reordered(block, order) for block in torch.split(self.table(), width, dim=1))
+
+    def sums_of_rows(self) -> SumsOfRows | None:
+        """What all vectors are sums of rows of, and which rows; None: they are not such sums."""
+        return None
 
     @property
     @abstractmethod

@@ -36,6 +36,46 @@ class Composition(NamedTuple):
         """Where the matrices are."""
         return self.rows_of_entities.columns.device
 
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are to be chosen from."""
+        return len(self.entities_of_rows.offsets) - 1
+
+    def is_same(self, other: Composition) -> bool:
+        """Whether entities have the same rows; a GPU is asked only of another object."""
+        if self is other:
+            return True
+        ours, theirs = self.rows_of_entities, other.rows_of_entities
+        return (
+            self.device == other.device
+            and self.num_rows == other.num_rows
+            and torch.equal(ours.offsets, theirs.offsets)
+            and torch.equal(ours.columns, theirs.columns)
+        )
+
+    def columns(self, first: int, count: int, dtype: torch.dtype) -> Tensor:
+        """Some columns of the matrix of entities by rows, as ones among zeros."""
+        offsets, members = self.entities_of_rows.offsets, self.entities_of_rows.columns
+        entities = len(self.rows_of_entities.offsets) - 1
+        found = torch.zeros(entities, count, dtype=dtype, device=self.device)
+        counts = offsets[first : first + count + 1].diff()
+        places = torch.repeat_interleave(torch.arange(count, device=self.device), counts)
+        own = members[int(offsets[first]) : int(offsets[first + count])]
+        found[own.long(), places] = 1
+        return found
+
+    def rows_of(self, entities: Tensor) -> Tensor:
+        """The m rows of some entities, (n,) to (n, m)."""
+        num_entities = len(self.rows_of_entities.offsets) - 1
+        return self.rows_of_entities.columns.view(num_entities, -1)[entities]
+
+    def vectors(self, weight: Tensor, entities: Tensor) -> Tensor:
+        """``out[k] = Σ_j w[r_j(k)]`` for some k alone, differentiable in w."""
+        first, *others = (F.embedding(rows, weight) for rows in self.rows_of(entities).unbind(1))
+        for part in others:
+            first = first + part
+        return first
+
     def table(self, weight: Tensor) -> Tensor:
         """``out[k] = Σ_j w[r_j(k)]`` for all k, differentiable in w."""
         result: Tensor = _SumOfRows.apply(weight, self)  # type: ignore[no-untyped-call]

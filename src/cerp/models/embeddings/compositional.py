@@ -21,7 +21,7 @@ from cerp.budget import Budget
 from cerp.choices import Hashing
 from cerp.data.ids import Int64Array
 from cerp.errors import ConfigError, DataError
-from cerp.models.embeddings.base import Stored, StoredTable, checked_ids
+from cerp.models.embeddings.base import Stored, StoredTable, SumsOfRows, checked_ids
 from cerp.models.embeddings.composition import Composition
 from cerp.models.embeddings.diagnostics import Diagnostics, collisions
 from cerp.models.embeddings.packing import narrow
@@ -233,6 +233,12 @@ class CompositionalEmbedding(PrunableEmbedding):
             return super().table_blocks(order, width)
         composition = self._composition_of(order)
         return tuple(map(composition.table, torch.split(self.effective_weight(), width, dim=1)))
+
+    def sums_of_rows(self) -> SumsOfRows | None:
+        """Rows of all codebooks; None where a padding is zero, whatever its rows are."""
+        if self.padding_idx is not None:
+            return None
+        return SumsOfRows(self.effective_weight, self._composition_of(None))
 
     def penalty(
         self, ids: Tensor, temperature: float = 100.0, *, vectors: Tensor | None = None

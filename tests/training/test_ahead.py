@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from cerp.data.synthetic import synthetic
+from cerp.models.batch import Batch
+from cerp.training.ahead import Ahead
+from cerp.training.sampling import Sampler
+
+TRAIN = synthetic(40, 30, 300).split(seed=0).train
+
+
+def sampler(device: str = "cpu") -> Sampler:
+    return Sampler(TRAIN, batch_size=64, seed=3, device=device)
+
+
+def is_same(first: Batch, second: Batch) -> bool:
+    return all(map(torch.equal, first, second))
+
+
+def test_batches_are_those_of_their_places_and_drawn_once():
+    plain, ahead, places = sampler(), sampler(), []
+
+    def draw(epoch: int, step: int) -> Batch:
+        places.append((epoch, step))
+        return plain.batch(epoch, step)
+
+    ahead._ahead = Ahead(draw, torch.device("cpu"))
+    count = len(plain) + 2  # into the next epoch
+    assert all(is_same(ahead.next_batch(), plain.next_batch()) for _ in range(count))
+    assert (ahead.epoch, ahead.step) == (plain.epoch, plain.step) == (1, 2)
+    assert len(places) == len(set(places)) == count + 1
+
+
+def test_after_a_jump_what_was_prepared_is_not_taken():
+    plain, ahead = sampler(), sampler()
+    ahead._ahead = Ahead(plain.batch, torch.device("cpu"))
+    ahead.next_batch()
+    ahead.load_state_dict({"seed": 3, "epoch": 5, "step": 2})
+    assert is_same(ahead.next_batch(), plain.batch(5, 2))
+    assert is_same(ahead.next_batch(), plain.batch(5, 3))
+
+
+@pytest.mark.gpu
+def test_on_the_gpu_batches_ahead_are_those_of_their_places():
+    ahead, plain = sampler("cuda"), sampler("cuda")
+    for _ in range(2):
+        for batch in ahead:
+            assert is_same(batch, plain.batch(plain.epoch, plain.step))
+            plain.step = (plain.step + 1) % len(plain)
+            plain.epoch += plain.step == 0
