@@ -21,7 +21,7 @@ from cerp.comparison import tuning_search
 from cerp.comparison.tune import tune
 from cerp.comparison.tuned import BestSettings, read_tuned
 from cerp.comparison.tuning_journal import drop_half_line
-from cerp.comparison.tuning_search import EXTENSIONS, Question, TuningSearch, without_test
+from cerp.comparison.tuning_search import EXTENSIONS, Question, TuningSearch
 from cerp.config import Config, RunOptions
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
@@ -348,13 +348,6 @@ def test_a_count_that_may_lack_its_percent_sign_is_refused_with_both_readings():
     refuse_unclear_budgets(["90%", "100", "90values"])
     with pytest.raises(ConfigError, match=r"write --budget 90% .*, or --budget 90values"):
         refuse_unclear_budgets(["90"])
-
-
-def test_withholding_the_test_part_changes_nothing_else(splits):
-    found = without_test(splits)
-    assert len(found.test) == 0
-    assert (found.train, found.valid) == (splits.train, splits.valid)
-    assert found.num_entities == splits.num_entities
 
 
 def test_the_verb_trains_for_real_and_prints_the_trials(splits, tmp_path: Path, monkeypatch):

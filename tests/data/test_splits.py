@@ -133,6 +133,15 @@ def test_masking_grows_from_train_at_validation_to_train_and_valid_at_test():
         splits.seen_before("train")
 
 
+def test_withholding_the_test_part_changes_nothing_else():
+    splits = uniform(users=20, items_each=10).split(seed=0)
+    found = splits.without_test()
+    assert len(splits.test) > 0
+    assert len(found.test) == 0
+    assert (found.train, found.valid) == (splits.train, splits.valid)
+    assert found.num_entities == splits.num_entities
+
+
 @pytest.mark.parametrize("ids", [lambda n: n, lambda n: n * 3 + 1, lambda n: f"née {n}\n,"])
 def test_saved_and_loaded_it_is_the_same(tmp_path: Path, ids):
     base = uniform(users=6, items_each=10)

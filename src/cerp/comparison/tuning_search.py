@@ -20,7 +20,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
 from optuna.storages import JournalStorage
@@ -67,12 +66,6 @@ class Question(NamedTuple):
     settings: dict[str, Any]
     """What stays fixed, over the variant's own configuration."""
     max_file_size: str | None = None
-
-
-def without_test(splits: Splits) -> Splits:
-    """The same entities, training and validation, and nothing to test on."""
-    nothing = splits.test.subset(np.zeros(len(splits.test), dtype=bool))
-    return Splits(splits.train, splits.valid, nothing, {**splits.protocol, "test": "withheld"})
 
 
 class TuningSearch:
@@ -136,7 +129,7 @@ class TuningSearch:
         with self._showing_life(name):
             try:
                 options = RunOptions(self.device, place, resume=True, quiet=not self.verbose)
-                (model,) = fit_all(without_test(self.splits), config, options)
+                (model,) = fit_all(self.splits.without_test(), config, options)
                 trial.set_user_attr("best_epoch", model.facts.best_epoch)
                 self.study.tell(trial, model.metrics["valid"][config.selection_metric])
             except TrainingError as error:

@@ -131,6 +131,11 @@ class Splits:
             return Splits(everything, nothing, nothing, protocol=protocol)
         raise ConfigError(f"a refit is on 'train+valid' or 'all', not {on!r}")
 
+    def without_test(self) -> Splits:
+        """The same entities, training and validation, and nothing to test on."""
+        nothing = self.test.subset(np.zeros(len(self.test), dtype=bool))
+        return replace(self, test=nothing, protocol={**self.protocol, "test": "withheld"})
+
     @cached_property
     def fingerprints(self) -> dict[str, str]:
         """`Interactions.fingerprint` of each part, and of training and validation together."""
