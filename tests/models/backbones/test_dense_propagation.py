@@ -79,8 +79,8 @@ def loss_and_gradients(
 @pytest.mark.parametrize("make", EMBEDDINGS.values(), ids=EMBEDDINGS.keys())
 @pytest.mark.parametrize("size", [3, 500])  # rows of the batch are copied; all rows are taken
 def test_in_double_precision_both_ways_are_one(make, size: int, monkeypatch):
-    def in_double(*arguments):
-        return DensePropagation(*arguments, dtype=torch.float64)
+    def in_double(graph, composition, layers, num_users):
+        return DensePropagation(graph, composition, layers, num_users, torch.float64)
 
     monkeypatch.setattr("cerp.models.backbones.lightgcn.DensePropagation", in_double)
     monkeypatch.setattr(DenseRule, "is_cheaper", True)
@@ -213,11 +213,28 @@ def test_kernels_give_what_the_vendor_s_products_give():
     )
 
 
+def test_kernels_are_for_large_matrices_in_half_precision_and_tiles():
+    large = torch.empty(1, row_kernels.FEWEST_COLUMNS, dtype=torch.float16)
+    assert row_kernels.takes(large, 128)
+    assert not row_kernels.takes(large, 100)
+    assert not row_kernels.takes(large, 8)
+    assert not row_kernels.takes(large[:, 1:], 128)
+    assert not row_kernels.takes(large.double(), 128)
+    assert not row_kernels.work_on(torch.device("cpu"))
+
+
+@pytest.mark.parametrize(("tiles", "parts"), [(79, 5), (66, 2), (132, 1), (1, 12)])
+def test_parts_fill_the_multiprocessors(tiles: int, parts: int):
+    assert row_kernels._parts(tiles, 132 if tiles > 1 else 12) == parts
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("make", EMBEDDINGS.values(), ids=EMBEDDINGS.keys())
 @pytest.mark.parametrize("size", [3, 500])
-def test_on_the_gpu_both_ways_are_near(make, size: int, monkeypatch):
+@pytest.mark.parametrize("fewest_columns", [0, 10**9])  # by Triton's kernels, and without
+def test_on_the_gpu_both_ways_are_near(make, size: int, fewest_columns: int, monkeypatch):
     monkeypatch.setattr(DenseRule, "is_cheaper", True)
+    monkeypatch.setattr(row_kernels, "FEWEST_COLUMNS", fewest_columns)
     ways = []
     for device in ("cuda", None):
         backbone = lightgcn(device, "cuda")

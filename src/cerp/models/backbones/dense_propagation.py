@@ -71,8 +71,7 @@ class DensePropagation:
 
     def rows_of(self, users: Tensor, items: Tensor, dim: int) -> ChosenRows:
         """The rows of a batch, to be multiplied with tables of so many columns."""
-        is_half = self.matrix.dtype == torch.float16
-        if is_half and row_kernels.takes(dim) and row_kernels.work_on(self.matrix.device):
+        if row_kernels.takes(self.matrix, dim) and row_kernels.work_on(self.matrix.device):
             return DistinctRows(self.matrix, self.num_users, users, items)
         return RowsOfSides(self.matrix, self.num_users, users, items)
 
