@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
@@ -151,12 +153,23 @@ def test_the_matrix_is_made_once_and_anew_for_other_rows(monkeypatch):
     torch.testing.assert_close(dense, sparse, rtol=5e-3, atol=1e-5)
 
 
-def test_the_matrix_is_no_part_of_the_state(monkeypatch):
+def test_under_autocast_scores_are_those_without(monkeypatch):
+    monkeypatch.setattr(DenseRule, "is_cheaper", True)
+    model, data = Recommender(hashed(), lightgcn("cpu")), batch(50)
+    plain = model(data).scores
+    with torch.autocast("cpu", torch.bfloat16):
+        scores = model(data).scores
+    scores.sum().backward()
+    assert torch.equal(scores, plain)
+
+
+def test_the_matrix_is_no_part_of_the_state_nor_of_copies(monkeypatch):
     monkeypatch.setattr(DenseRule, "is_cheaper", True)
     backbone = lightgcn("cpu")
     Recommender(hashed(), backbone)(batch(50))
     assert backbone._dense[1] is not None
     assert backbone.state_dict() == {}
+    assert deepcopy(backbone)._dense is None
 
 
 def test_a_padding_and_a_cpu_keep_propagation():

@@ -93,15 +93,16 @@ class _DensePairScores(torch.autograd.Function):
     def forward(
         ctx: Any, weight: Tensor, dense: DensePropagation, users: Tensor, items: Tensor
     ) -> Tensor:
-        rows = dense.rows_of(users, items, weight.shape[1])
-        stored, scale = stored_as(weight, dense.matrix.dtype)
-        unused = dense.matrix.shape[1] - len(weight)
-        found = rows.times(F.pad(stored, (0, 0, 0, unused))).div_(scale * dense.scale)
-        of_users, of_items = torch.split(found, [users.numel(), items.numel()])
-        of_items = of_items.view(*items.shape, -1)
-        ctx.rows, ctx.scale, ctx.count = rows, dense.scale, len(weight)
-        ctx.save_for_backward(of_users, of_items)
-        return torch.bmm(of_items, of_users.unsqueeze(2)).squeeze(2)
+        with torch.autocast(weight.device.type, enabled=False):  # scores are float32, as ever
+            rows = dense.rows_of(users, items, weight.shape[1])
+            stored, scale = stored_as(weight, dense.matrix.dtype)
+            unused = dense.matrix.shape[1] - len(weight)
+            found = rows.times(F.pad(stored, (0, 0, 0, unused))).div_(scale * dense.scale)
+            of_users, of_items = torch.split(found, [users.numel(), items.numel()])
+            of_items = of_items.view(*items.shape, -1)
+            ctx.rows, ctx.scale, ctx.count = rows, dense.scale, len(weight)
+            ctx.save_for_backward(of_users, of_items)
+            return torch.bmm(of_items, of_users.unsqueeze(2)).squeeze(2)
 
     @staticmethod
     @once_differentiable

@@ -90,12 +90,12 @@ def errors(device: torch.device) -> float:
     grads = torch.rand(260, 32, generator=generator).half().to(device)
     rows = torch.randperm(300, generator=generator).int().to(device)
     count = torch.tensor([257], dtype=torch.int32, device=device)
-    chosen = matrix[rows[:257].long()].float()
+    chosen = matrix[rows[:257].long()].double()
     forward = rows_times(matrix, rows, count, 260, table)[:257]
     backward = rows_transposed_times(matrix, rows, count, grads)
     pairs = (
-        (forward, chosen @ table.float()),
-        (backward, chosen.T @ grads[:257].float()),
+        (forward, chosen @ table.double()),
+        (backward, chosen.T @ grads[:257].double()),
     )
     return max(float((found - true).abs().max() / true.abs().max()) for found, true in pairs)
 
