@@ -123,6 +123,15 @@ def test_weights_that_are_all_zero_have_scores_of_zero():
     assert torch.isfinite(scale)
 
 
+def test_a_process_without_users_has_no_scores_and_no_gradient(monkeypatch):
+    monkeypatch.setattr(DenseRule, "is_cheaper", True)
+    embedding = hashed()
+    scores = Recommender(embedding, lightgcn("cpu"))(batch(0)).scores
+    scores.sum().backward()
+    assert scores.shape == (0, 4)
+    assert not embedding.weight.grad.any()
+
+
 def test_columns_are_made_a_few_at_a_time_and_are_all_there(monkeypatch):
     backbone, embedding = lightgcn(None), coded()
     sums = embedding.sums_of_rows()

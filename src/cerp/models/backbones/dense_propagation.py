@@ -99,7 +99,7 @@ class _DensePairScores(torch.autograd.Function):
             unused = dense.matrix.shape[1] - len(weight)
             found = rows.times(F.pad(stored, (0, 0, 0, unused))).div_(scale * dense.scale)
             of_users, of_items = torch.split(found, [users.numel(), items.numel()])
-            of_items = of_items.view(*items.shape, -1)
+            of_items = of_items.view(*items.shape, weight.shape[1])
             ctx.rows, ctx.scale, ctx.count = rows, dense.scale, len(weight)
             ctx.save_for_backward(of_users, of_items)
             return torch.bmm(of_items, of_users.unsqueeze(2)).squeeze(2)
