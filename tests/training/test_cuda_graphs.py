@@ -9,6 +9,7 @@ import torch
 
 from cerp.data.synthetic import synthetic
 from cerp.models import backbones
+from cerp.models.backbones import LightGCN, row_kernels
 from cerp.models.embeddings.compositional import CompositionalEmbedding
 from cerp.models.embeddings.full import FullEmbedding
 from cerp.models.recommender import Recommender
@@ -25,7 +26,9 @@ class Halving(StageHooks):
         return replace(usual, gamma=1e-3 * 0.5**epoch)
 
 
-def trained(backbone: str, *, is_pruning: bool, is_captured: bool, device: str) -> torch.Tensor:
+def trained(
+    backbone: str, *, is_pruning: bool, is_captured: bool, device: str, is_dense: bool = False
+) -> torch.Tensor:
     splits = synthetic(300, 200, 5000).split(seed=0)
     seeded = torch.Generator().manual_seed(0)
     embedding: FullEmbedding | CompositionalEmbedding = FullEmbedding(500, 16, generator=seeded)
@@ -37,9 +40,13 @@ def trained(backbone: str, *, is_pruning: bool, is_captured: bool, device: str) 
         backbones.create(backbone, splits.train, embedding_dim=16, generator=seeded),
     ).to(device)
     model.embedding.capturable = is_captured  # type: ignore[misc]
+    if isinstance(model.backbone, LightGCN):
+        model.backbone.dense_on = device if is_dense else "nowhere"  # type: ignore[misc]
     sampler = Sampler(splits.train, batch_size=256, seed=1, device=device)
     optimizer = adam(list(model.parameters()), learning_rate=1e-3)
     Loop(model, sampler, [optimizer], epochs=2, hooks=Halving(), label="", quiet=True).run()
+    if isinstance(model.backbone, LightGCN):
+        assert (model.backbone._dense is not None) == is_dense
     return model.embedding.table().detach()
 
 
@@ -53,6 +60,29 @@ def test_recorded_steps_learn_what_plain_steps_learn(backbone: str, is_pruning: 
     )
     # cuSPARSE's products, which LightGCN uses, differ in the last bits from run to run.
     torch.testing.assert_close(recorded, plain, rtol=0, atol=1e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("fewest_columns", [0, 10**9])  # by Triton's kernels, and without
+def test_a_dense_matrix_in_the_place_of_propagation_is_recorded_too(
+    fewest_columns: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(row_kernels, "FEWEST_COLUMNS", fewest_columns)
+    recorded, plain, sparse = (
+        trained("lightgcn", is_pruning=True, is_captured=captured, device="cuda", is_dense=dense)
+        for captured, dense in ((True, True), (False, True), (True, False))
+    )
+    # Half precision: sums of another order are now and then rounded to the next number.
+    assert (recorded - plain).norm() < 1e-3 * plain.norm()
+    assert (recorded - sparse).norm() < 1e-2 * sparse.norm()
+
+
+def test_training_with_a_dense_matrix_comes_to_what_propagation_comes_to():
+    dense, sparse = (
+        trained("lightgcn", is_pruning=True, is_captured=False, device="cpu", is_dense=dense)
+        for dense in (True, False)
+    )
+    assert (dense - sparse).norm() < 1e-2 * sparse.norm()
 
 
 def test_nothing_is_recorded_on_a_cpu():

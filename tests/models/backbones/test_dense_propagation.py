@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
@@ -79,8 +81,8 @@ def loss_and_gradients(
 @pytest.mark.parametrize("make", EMBEDDINGS.values(), ids=EMBEDDINGS.keys())
 @pytest.mark.parametrize("size", [3, 500])  # rows of the batch are copied; all rows are taken
 def test_in_double_precision_both_ways_are_one(make, size: int, monkeypatch):
-    def in_double(*arguments):
-        return DensePropagation(*arguments, dtype=torch.float64)
+    def in_double(graph, composition, layers, num_users):
+        return DensePropagation(graph, composition, layers, num_users, torch.float64)
 
     monkeypatch.setattr("cerp.models.backbones.lightgcn.DensePropagation", in_double)
     monkeypatch.setattr(DenseRule, "is_cheaper", True)
@@ -121,6 +123,15 @@ def test_weights_that_are_all_zero_have_scores_of_zero():
     assert torch.isfinite(scale)
 
 
+def test_a_process_without_users_has_no_scores_and_no_gradient(monkeypatch):
+    monkeypatch.setattr(DenseRule, "is_cheaper", True)
+    embedding = hashed()
+    scores = Recommender(embedding, lightgcn("cpu"))(batch(0)).scores
+    scores.sum().backward()
+    assert scores.shape == (0, 4)
+    assert not embedding.weight.grad.any()
+
+
 def test_columns_are_made_a_few_at_a_time_and_are_all_there(monkeypatch):
     backbone, embedding = lightgcn(None), coded()
     sums = embedding.sums_of_rows()
@@ -151,12 +162,23 @@ def test_the_matrix_is_made_once_and_anew_for_other_rows(monkeypatch):
     torch.testing.assert_close(dense, sparse, rtol=5e-3, atol=1e-5)
 
 
-def test_the_matrix_is_no_part_of_the_state(monkeypatch):
+def test_under_autocast_scores_are_those_without(monkeypatch):
+    monkeypatch.setattr(DenseRule, "is_cheaper", True)
+    model, data = Recommender(hashed(), lightgcn("cpu")), batch(50)
+    plain = model(data).scores
+    with torch.autocast("cpu", torch.bfloat16):
+        scores = model(data).scores
+    scores.sum().backward()
+    assert torch.equal(scores, plain)
+
+
+def test_the_matrix_is_no_part_of_the_state_nor_of_copies(monkeypatch):
     monkeypatch.setattr(DenseRule, "is_cheaper", True)
     backbone = lightgcn("cpu")
     Recommender(hashed(), backbone)(batch(50))
     assert backbone._dense[1] is not None
     assert backbone.state_dict() == {}
+    assert deepcopy(backbone)._dense is None
 
 
 def test_a_padding_and_a_cpu_keep_propagation():
@@ -213,11 +235,28 @@ def test_kernels_give_what_the_vendor_s_products_give():
     )
 
 
+def test_kernels_are_for_large_matrices_in_half_precision_and_tiles():
+    large = torch.empty(1, row_kernels.FEWEST_COLUMNS, dtype=torch.float16)
+    assert row_kernels.takes(large, 128)
+    assert not row_kernels.takes(large, 100)
+    assert not row_kernels.takes(large, 8)
+    assert not row_kernels.takes(large[:, 1:], 128)
+    assert not row_kernels.takes(large.double(), 128)
+    assert not row_kernels.work_on(torch.device("cpu"))
+
+
+@pytest.mark.parametrize(("tiles", "parts"), [(79, 5), (66, 2), (132, 1), (1, 12)])
+def test_parts_fill_the_multiprocessors(tiles: int, parts: int):
+    assert row_kernels._parts(tiles, 132 if tiles > 1 else 12) == parts
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("make", EMBEDDINGS.values(), ids=EMBEDDINGS.keys())
 @pytest.mark.parametrize("size", [3, 500])
-def test_on_the_gpu_both_ways_are_near(make, size: int, monkeypatch):
+@pytest.mark.parametrize("fewest_columns", [0, 10**9])  # by Triton's kernels, and without
+def test_on_the_gpu_both_ways_are_near(make, size: int, fewest_columns: int, monkeypatch):
     monkeypatch.setattr(DenseRule, "is_cheaper", True)
+    monkeypatch.setattr(row_kernels, "FEWEST_COLUMNS", fewest_columns)
     ways = []
     for device in ("cuda", None):
         backbone = lightgcn(device, "cuda")

@@ -128,9 +128,10 @@ class _Whole:
 def stored_as(table: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """A table times what brings its largest entry to the end of a half's range, and that factor.
 
-    Nothing waits for the device. Other types than half precision are not scaled.
+    Nothing waits for the device. Other types than half precision, and empty tables,
+    are not scaled.
     """
-    if dtype != torch.float16:
+    if dtype != torch.float16 or not table.numel():
         return table.to(dtype), table.new_ones(())
     scale = LARGEST / table.abs().amax().clamp_(min=SMALLEST_BOUND)
     return (table * scale).to(dtype), scale

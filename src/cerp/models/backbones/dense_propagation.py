@@ -71,8 +71,7 @@ class DensePropagation:
 
     def rows_of(self, users: Tensor, items: Tensor, dim: int) -> ChosenRows:
         """The rows of a batch, to be multiplied with tables of so many columns."""
-        is_half = self.matrix.dtype == torch.float16
-        if is_half and row_kernels.takes(dim) and row_kernels.work_on(self.matrix.device):
+        if row_kernels.takes(self.matrix, dim) and row_kernels.work_on(self.matrix.device):
             return DistinctRows(self.matrix, self.num_users, users, items)
         return RowsOfSides(self.matrix, self.num_users, users, items)
 
@@ -94,15 +93,16 @@ class _DensePairScores(torch.autograd.Function):
     def forward(
         ctx: Any, weight: Tensor, dense: DensePropagation, users: Tensor, items: Tensor
     ) -> Tensor:
-        rows = dense.rows_of(users, items, weight.shape[1])
-        stored, scale = stored_as(weight, dense.matrix.dtype)
-        unused = dense.matrix.shape[1] - len(weight)
-        found = rows.times(F.pad(stored, (0, 0, 0, unused))).div_(scale * dense.scale)
-        of_users, of_items = torch.split(found, [users.numel(), items.numel()])
-        of_items = of_items.view(*items.shape, -1)
-        ctx.rows, ctx.scale, ctx.count = rows, dense.scale, len(weight)
-        ctx.save_for_backward(of_users, of_items)
-        return torch.bmm(of_items, of_users.unsqueeze(2)).squeeze(2)
+        with torch.autocast(weight.device.type, enabled=False):  # scores are float32, as ever
+            rows = dense.rows_of(users, items, weight.shape[1])
+            stored, scale = stored_as(weight, dense.matrix.dtype)
+            unused = dense.matrix.shape[1] - len(weight)
+            found = rows.times(F.pad(stored, (0, 0, 0, unused))).div_(scale * dense.scale)
+            of_users, of_items = torch.split(found, [users.numel(), items.numel()])
+            of_items = of_items.view(*items.shape, weight.shape[1])
+            ctx.rows, ctx.scale, ctx.count = rows, dense.scale, len(weight)
+            ctx.save_for_backward(of_users, of_items)
+            return torch.bmm(of_items, of_users.unsqueeze(2)).squeeze(2)
 
     @staticmethod
     @once_differentiable

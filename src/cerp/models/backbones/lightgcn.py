@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -101,6 +101,10 @@ class LightGCN(Backbone):
             return BatchVectors((composition.table(weight),), counts)
 
         return BatchOutput(scores, vectors)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the dense matrix: a copy that is trained makes its own."""
+        return {**self.__dict__, "_dense": None}
 
     @torch.no_grad()
     def scorer(self, embedding: Embedding) -> DotScorer:

@@ -21,6 +21,9 @@ except ImportError:
 ROWS, COLUMNS, INNER = 128, 128, 64
 """Of a tile: rows of the result forward, columns of the matrix backward, and what is summed over
 at a time. The matrix has a multiple of ``COLUMNS`` columns."""
+FEWEST_COLUMNS = 4096
+"""Of a matrix that the kernels are compiled for, which takes some seconds on a new machine: with
+fewer, as where codes are learned, products are a small part of a step."""
 MOST_PARTS = 16
 """Into which the rows are cut backward, so that every multiprocessor has something to do."""
 SETTINGS = {"num_warps": 8, "num_stages": 4}
@@ -59,9 +62,10 @@ def rows_transposed_times(matrix: Tensor, rows: Tensor, count: Tensor, table: Te
     return out.sum(0)
 
 
-def takes(dim: int) -> bool:
-    """Whether tables of so many columns can be multiplied: powers of two that fit a tile."""
-    return 16 <= dim <= 256 and dim & (dim - 1) == 0
+def takes(matrix: Tensor, dim: int) -> bool:
+    """Whether the kernels are for a matrix, times tables of so many columns."""
+    is_tile = 16 <= dim <= 256 and dim & (dim - 1) == 0
+    return matrix.dtype == torch.float16 and matrix.shape[1] >= FEWEST_COLUMNS and is_tile
 
 
 @lru_cache
@@ -86,12 +90,12 @@ def errors(device: torch.device) -> float:
     grads = torch.rand(260, 32, generator=generator).half().to(device)
     rows = torch.randperm(300, generator=generator).int().to(device)
     count = torch.tensor([257], dtype=torch.int32, device=device)
-    chosen = matrix[rows[:257].long()].float()
+    chosen = matrix[rows[:257].long()].double()
     forward = rows_times(matrix, rows, count, 260, table)[:257]
     backward = rows_transposed_times(matrix, rows, count, grads)
     pairs = (
-        (forward, chosen @ table.float()),
-        (backward, chosen.T @ grads[:257].float()),
+        (forward, chosen @ table.double()),
+        (backward, chosen.T @ grads[:257].double()),
     )
     return max(float((found - true).abs().max() / true.abs().max()) for found, true in pairs)
 
@@ -114,7 +118,7 @@ def _multiprocessors(device: torch.device) -> int:
 
 if triton is not None:
 
-    @triton.jit
+    @triton.jit  # type: ignore[untyped-decorator]
     def _rows_times(  # type: ignore[no-untyped-def]
         matrix,  # noqa: ANN001  (Triton reads annotations as its own)
         rows,  # noqa: ANN001
@@ -142,7 +146,7 @@ if triton is not None:
                 right += INNER * DIM
             tl.store(out + places[:, None] * DIM + dims[None, :], sums, mask=is_there[:, None])
 
-    @triton.jit
+    @triton.jit  # type: ignore[untyped-decorator]
     def _rows_transposed_times(  # type: ignore[no-untyped-def]
         matrix,  # noqa: ANN001  (Triton reads annotations as its own)
         rows,  # noqa: ANN001
