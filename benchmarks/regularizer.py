@@ -95,7 +95,7 @@ ONLY = {"each entity of the batch once": "lightgcn", "each draw of the batch": "
 an item as often as it was drawn."""
 CLOCKS = (0.5, 0.1)
 """Shares of the epochs before the default preset prunes its first entry."""
-PACES = ((0.5, 1.0), (0.1, 1.0), (0.1, 0.8), (0.1, 0.5))
+PACES = ((0.5, 1.0), (0.1, 0.5))
 """Such a share, and what gamma is multiplied by after an epoch. Where the first entry falls after
 half of the epochs, a gamma that is halved is gone by then, and is not tried."""
 
