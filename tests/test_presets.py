@@ -31,6 +31,20 @@ def test_the_paper_hashes():
     assert (found.assignment, found.hashing, found.ordering) == ("hash", "paper", "native")
 
 
+@pytest.mark.parametrize("backbone", ["lightgcn", "mlp", "mf"])
+def test_rates_and_decays_are_from_the_grids_of_the_paper(backbone: str):
+    found = preset("paper", backbone)
+    assert found.prune.gamma in (1e-4, 1e-3, 1e-2, 0.1, 1)
+    for stage in (found.prune, found.train):
+        assert stage.learning_rate in (1e-2, 1e-3, 1e-4)
+        assert stage.weight_decay in (1e-5, 1e-6, 1e-7)
+
+
+def test_learned_rows_have_no_penalty_and_hashed_ones_that_of_the_first_version():
+    assert preset("default", "lightgcn").prune.gamma == 0
+    assert preset("default", "lightgcn", assignment="hash").prune.gamma == 1e-3
+
+
 def test_a_student_learns_its_rows_from_its_teacher():
     found = preset("default", "mf", "cerp", "lightgcn")
     assert (found.teacher, found.assignment) == ("lightgcn", "learned")
