@@ -69,6 +69,18 @@ def test_the_run_says_what_the_teacher_had(splits: Splits, vectors: np.ndarray, 
     assert written["search"]["teacher"] == told
 
 
+@pytest.mark.parametrize(("asked", "teacher"), [(None, "svd"), ("none", None)])
+def test_a_model_without_a_graph_has_it_unless_told_otherwise(
+    splits: Splits, monkeypatch: pytest.MonkeyPatch, asked: str | None, teacher: str | None
+):
+    monkeypatch.setattr("cerp.presets.TAUGHT_ROWS", (1, len(splits.train)))
+    settings = {"dim": 8, "epochs": 1, "prune_epochs": 1, "teacher": asked}
+    model = cerp.fit(splits, "50%", backbone="mf", verbose=False, **settings)
+    assert model.config.teacher == teacher
+    assert (model.config.train.epochs, model.config.prune.epochs) == (1, 1)
+    assert ("teacher" in model.facts.search) == (teacher is not None)
+
+
 def _valid(splits: Splits, vectors: np.ndarray) -> float:
     scorer = DotProducts(vectors, splits.num_users)
     return evaluate(scorer, splits, on="valid").mean["ndcg@10"]
