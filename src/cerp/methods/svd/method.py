@@ -47,19 +47,19 @@ class Svd(ItemMethod):
             scaling = scalings.best()
             storages = StorageSearch(scalings, scaling, room, final.train.item_counts)
             precision = config.value_precision
-            storage = storages.best(VALUES if precision is None else (precision,))
-        if storage is None:
+            best = storages.best(VALUES if precision is None else (precision,))
+        if best is None:
             raise BudgetError(
                 f"the budget has no room for vectors of {splits.num_items:,} items, not even for "
                 f"sums of two rows of {RANKS[0]} numbers; allow more, or choose method=neighbours"
             )
+        storage, items, score = best
         scaling = replace(scaling, rank=storage.rank)
-        items = stored(scalings.svd, scaling, storage, config.seed, FULL)
         facts: dict[str, Any] = {
             **asdict(scaling),
             "books": storage.books,
             "values": storage.values,
-            f"valid_{metric}": storages.figure(items),
+            f"valid_{metric}": score,
             "trials": [
                 *({**asdict(one), metric: score} for one, score in scalings.judged.items()),
                 *storages.trials,

@@ -28,6 +28,8 @@ BOOKS = (0, 2, 3, 4, 6, 8, 12, 16)
 ROWS = (16, 32, 64, 128, 256, 512, 1024)
 VALUES: tuple[ValuePrecision, ...] = ("int4", "int8", "fp16")
 ROUNDS = 3
+FINALISTS = 3
+"""Trials whose books are fitted to the end: codes of other books may turn out better or worse."""
 NOTHING_FITS = -1.0
 
 
@@ -55,6 +57,14 @@ class Storage:
     """Of each book: None where a row for each item is stored, and until it is known what fits."""
 
 
+class Stored(NamedTuple):
+    """Vectors in a way to store them, and what that is worth on validation."""
+
+    storage: Storage
+    items: SummedItems
+    score: float
+
+
 @dataclass(eq=False)
 class StorageSearch:
     """Trials of one scaling under one limit."""
@@ -67,14 +77,24 @@ class StorageSearch:
     judged: dict[Storage, float] = field(default_factory=dict)
     trials: list[dict[str, Any]] = field(default_factory=list)
 
-    def best(self, precisions: Sequence[ValuePrecision]) -> Storage | None:
-        """What validation likes best; None: nothing fits."""
+    def best(self, precisions: Sequence[ValuePrecision]) -> Stored | None:
+        """What validation likes best; None: nothing fits.
+
+        Trials fit books briefly: the best of them are fitted to the end and judged again.
+        """
         ranks = [rank for rank in self.scalings.ranks if rank <= self.scaling.rank]
         ladders = {"rank": ranks, "books": BOOKS, "values": precisions}
         start = self._start(ranks, precisions)
         if start is None:
             return None
-        return self._fitting(climbed(start, ladders, self.judge, rounds=ROUNDS))
+        climbed(start, ladders, self.judge, rounds=ROUNDS)
+        finalists = sorted(self.judged, key=lambda one: -self.judged[one])[:FINALISTS]
+        found = [self._in_full(fits) for one in finalists if (fits := self._fitting(one))]
+        return max(found, key=lambda one: one.score)
+
+    def _in_full(self, storage: Storage) -> Stored:
+        items = stored(self.scalings.svd, self.scaling, storage, self.scalings.seed, FULL)
+        return Stored(storage, items, self.figure(items))
 
     def _start(self, ranks: Sequence[int], precisions: Sequence[ValuePrecision]) -> Storage | None:
         """The longest vectors that are sums of 4 rows of 64 or more, or else of any that fit."""
