@@ -6,7 +6,14 @@ import pytest
 
 from cerp.choices import Assignment
 from cerp.config import Config
-from cerp.presets import preset, wanted_assignment
+from cerp.presets import (
+    TAUGHT_ROWS,
+    PresetName,
+    default_teacher,
+    preset,
+    wanted_assignment,
+    with_settings,
+)
 
 
 @pytest.mark.parametrize(
@@ -62,3 +69,36 @@ def test_a_student_learns_its_rows_from_its_teacher():
 )
 def test_an_order_of_ids_is_for_a_hash(settings: dict[str, str], wanted: str | None):
     assert wanted_assignment(settings) == wanted
+
+
+FEWEST, MOST = TAUGHT_ROWS
+
+
+@pytest.mark.parametrize("interactions", [FEWEST, MOST])
+def test_a_model_without_a_graph_has_a_teacher_where_the_data_allow_it(interactions: int):
+    assert default_teacher(preset("default", "mf"), "default", None, interactions) == "svd"
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "teacher", "interactions"),
+    [
+        (preset("default", "mf"), "default", None, FEWEST - 1),
+        (preset("default", "mf"), "default", None, MOST + 1),
+        (preset("default", "mf"), "default", "none", FEWEST),
+        (preset("default", "mf", teacher="als"), "default", "als", FEWEST),
+        (preset("default", "mf", assignment="hash"), "default", None, FEWEST),
+        (preset("paper", "mf"), "paper", None, FEWEST),
+        (preset("default", "lightgcn"), "default", None, FEWEST),
+        (preset("default", "mlp"), "default", None, FEWEST),
+        (preset("default", "mf", "full"), "default", None, FEWEST),
+    ],
+)
+def test_others_have_no_teacher_unless_asked_for(
+    config: Config, name: PresetName, teacher: str | None, interactions: int
+):
+    assert default_teacher(config, name, teacher, interactions) is None
+
+
+def test_none_is_no_teacher():
+    found = with_settings(preset("default", "mf", teacher="none"), (), {"teacher": "none"})
+    assert found == preset("default", "mf")

@@ -204,7 +204,7 @@ class Config:
     """Of learned codes; None: by the rule of `cerp.assignment.code_rule`. The hash has two."""
     teacher: str | None = None
     """Whose final vectors learned codes are made of, and whose preferences are learned: a backbone
-    that is trained at full size first, als, the folder of a finished run, or a .npy file."""
+    that is trained at full size first, svd, als, the folder of a finished run, or a .npy file."""
     hashing: Hashing = "balanced"
     ordering: str = "spectral"
     rewind: Rewind = "pruned"

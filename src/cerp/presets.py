@@ -17,7 +17,14 @@ BEST_ASSIGNMENT: dict[str, Assignment] = {"lightgcn": "learned", "mf": "learned"
 
 
 ALS = "als"
-"""Method and teacher."""
+SVD = "svd"
+"""Methods and teachers."""
+NO_TEACHER = "none"
+"""In place of a teacher's name: train without one."""
+TAUGHT_ROWS = (70_000, 2_000_000)
+"""Training interactions, at least and at most, with which a graph-free model has a teacher unless
+told otherwise. With fewer nothing was measured, and with more the search for a teacher would take
+longer than the training of its student."""
 ONLY_BACKBONE = {ALS: "mf", "legcf": "mf"}
 """By method, the backbone that it goes with, where that is one alone."""
 
@@ -92,7 +99,7 @@ def preset(
         return replace(config, budgets=("full",))
     if name == "paper":
         return _paper(config)
-    if teacher is not None:
+    if teacher is not None and teacher != NO_TEACHER:
         return _student(config, teacher)
     if method == "cerp" and (assignment or BEST_ASSIGNMENT.get(backbone)) == "learned":
         return _learned(config)
@@ -196,6 +203,30 @@ def teacher_preset(backbone: str, dim: int, seed: int) -> Config:
     return replace(config, dim=dim, seed=seed, train=training)
 
 
+def default_teacher(
+    config: Config, name: PresetName, teacher: str | None, interactions: int
+) -> str | None:
+    """Who teaches where nobody was named: CERP without a graph, where the data allow it.
+
+    Parameters
+    ----------
+    config
+        What would be trained without.
+    name
+        Of the preset.
+    teacher
+        What the caller said; only where that is nothing is there a default.
+    interactions
+        Of the training part; `TAUGHT_ROWS` has how many it takes.
+
+    """
+    is_graph_free = config.backbone == "mf" and config.method == "cerp"
+    is_asked_for = teacher is None and name == "default" and config.assignment == "learned"
+    fewest, most = TAUGHT_ROWS
+    allowed = is_graph_free and is_asked_for and fewest <= interactions <= most
+    return SVD if allowed else None
+
+
 def wanted_assignment(settings: Mapping[str, Any]) -> Assignment | None:
     """The assignment that settings name, or mean: an order of ids is for a hash."""
     if settings.get("ordering") is not None or settings.get("hashing") is not None:
@@ -211,6 +242,8 @@ def with_settings(
     A file size alone is the only limit: then the budget is that size.
     """
     given = {name: value for name, value in (settings or {}).items() if value is not None}
+    if given.get("teacher") == NO_TEACHER:
+        del given["teacher"]
     if unknown := sorted(given.keys() - WORDS.keys()):
         raise ConfigError(
             f"there is no setting {unknown[0]!r}; there are: {', '.join(sorted(WORDS))}"

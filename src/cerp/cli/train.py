@@ -31,7 +31,7 @@ from cerp.errors import ConfigError
 from cerp.methods import METHODS
 from cerp.models import BACKBONES
 from cerp.naming import model_file
-from cerp.presets import preset, wanted_assignment, with_settings
+from cerp.presets import default_teacher, preset, wanted_assignment, with_settings
 
 if TYPE_CHECKING:
     from cerp.runs.facts import ModelFacts
@@ -132,7 +132,8 @@ def train(
         str | None,
         typer.Option(
             help="Learn codes and preferences from this: a backbone, trained at full size first, "
-            "als, a finished run, or a .npy file of vectors."
+            "svd, als, a finished run, or a .npy file of vectors; none: from nobody.  [default: "
+            "svd for CERP with mf, where there are 70,000 to 2,000,000 interactions]"
         ),
     ] = None,
     assignment: Annotated[
@@ -266,6 +267,11 @@ def train(
         chosen = config_of(tuned.method, tuned.backbone, tuned.settings)
     limit = {"max_file_size": max_file_size}
     config = with_settings(chosen, tuple(budget or ()), {**limit, **of_the_kind, **for_all})
+    if settings is None and (
+        named_so := default_teacher(config, preset_name, teacher, len(splits.train))
+    ):
+        chosen = preset(preset_name, backbone, method or "cerp", named_so, wanted)
+        config = with_settings(chosen, tuple(budget or ()), {**limit, **of_the_kind, **for_all})
     if not budget and settings is None and preset_name == "default":
         config = replace(config, budgets=_default_budgets(config, splits) or config.budgets)
     unused = [] if tries_several else doubts_of_weights(splits, config)
@@ -312,6 +318,8 @@ def train(
     for one in facts:
         if (mixture := (one.search or {}).get("mixture")) is not None:
             print_note("mixture", _told(mixture, one))
+        if (taught := (one.search or {}).get("teacher")) is not None:
+            print_note("teacher", _told_teacher(taught, one))
     if sample := _told_sample(facts[-1]):
         print_note("sample", sample)
     for text in warnings:
@@ -353,6 +361,15 @@ def _told(mixture: dict[str, Any], facts: ModelFacts) -> str:
     if not mixture["is_shipped"] and figures["filter"] > figures["vectors"]:
         shipped += "; the filter alone is better: --method filter"
     return f"{facts.budget}: {facts.selection_metric} on validation: {told}; shipped: {shipped}"
+
+
+def _told_teacher(teacher: dict[str, Any], facts: ModelFacts) -> str:
+    """What the teacher had on validation, beside its student."""
+    name = facts.selection_metric
+    told = f"{facts.budget}: {name} on validation: {teacher['name']} {teacher[f'valid_{name}']:.4f}"
+    if "valid" not in facts.metrics:  # a refit learned it
+        return told
+    return f"{told}, its student {facts.metrics['valid'][name]:.4f}"
 
 
 def _told_sample(facts: ModelFacts) -> str | None:

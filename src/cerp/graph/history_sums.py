@@ -67,6 +67,11 @@ class HistoryVectors:
         scores: Float32Array = (self.taken[users] @ self.items) @ self.items.T
         return scores
 
+    def users(self) -> Float32Array:
+        """The vectors of all users, (num_users, dim)."""
+        vectors: Float32Array = self.taken @ self.items
+        return vectors
+
 
 @dataclass(frozen=True, eq=False)
 class SummedItems:

@@ -14,6 +14,7 @@ from data to data, and by a lot: validation chooses them.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from dataclasses import dataclass
 
@@ -26,6 +27,8 @@ from cerp.graph.edges import Edges
 
 KEPT = 2
 """Decompositions that are kept: a search goes back to the one before."""
+SPARE = 1.5
+"""Times as many triples as are asked for are computed together."""
 NOTHING = 1e-5
 """As a share of the largest singular value: below, it is rounding."""
 
@@ -61,7 +64,7 @@ class ScaledSvd:
     edges
         The training graph.
     largest_rank
-        Of all that will be asked for: a decomposition has all vectors that others need.
+        Of all that will be asked for.
     seed
         Draws the start of the iteration.
 
@@ -77,7 +80,7 @@ class ScaledSvd:
 
     def vectors(self, scaling: Scaling) -> Float32Array:
         """(number of items, rank); their numbers have a mean square of 1."""
-        singular, right = self._triples(scaling.items, scaling.users)
+        singular, right = self._triples(scaling)
         spectrum = (singular[: scaling.rank] / singular[0]) ** scaling.spectrum
         degrees = np.maximum(self.edges.item_degrees, 1).astype(np.float64)
         scale = degrees[:, None] ** scaling.lengths * spectrum
@@ -85,17 +88,21 @@ class ScaledSvd:
         even: Float32Array = (found / np.sqrt(np.square(found).mean())).astype(np.float32)
         return even
 
-    def _triples(self, items: float, users: float) -> tuple[DoubleArray, Float32Array]:
-        """Σ, descending, and V."""
-        key = items, users
-        if key not in self._found:
-            if len(self._found) == KEPT:
+    def _triples(self, scaling: Scaling) -> tuple[DoubleArray, Float32Array]:
+        """Σ, descending, and V, of the rank at least."""
+        key = scaling.items, scaling.users
+        if key not in self._found or len(self._found[key][0]) < scaling.rank:
+            if key not in self._found and len(self._found) == KEPT:
                 self._found.popitem(last=False)
-            self._found[key] = self._decomposed(items, users)
+            # Of more triples than are wanted now: a search asks for the next rank, too.
+            rank = min(self.largest_rank, math.ceil(SPARE * scaling.rank))
+            self._found[key] = self._decomposed(*key, rank)
         self._found.move_to_end(key)
         return self._found[key]
 
-    def _decomposed(self, items: float, users: float) -> tuple[DoubleArray, Float32Array]:
+    def _decomposed(
+        self, items: float, users: float, rank: int
+    ) -> tuple[DoubleArray, Float32Array]:
         from scipy.sparse import csr_array
         from scipy.sparse.linalg import svds
 
@@ -108,9 +115,7 @@ class ScaledSvd:
             (values.astype(np.float32), edges.items, edges.user_offsets), shape=shape
         )
         start = np.random.default_rng(self.seed).standard_normal(min(shape), dtype=np.float32)
-        _, singular, right = svds(
-            matrix, k=self.largest_rank, v0=start, return_singular_vectors="vh"
-        )
+        _, singular, right = svds(matrix, k=rank, v0=start, return_singular_vectors="vh")
         order = np.argsort(-singular, kind="stable")
         # Of a singular value of 0 the vector is anybody's guess.
         known = (singular > NOTHING * singular.max()).astype(np.float32)

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 
 from cerp.config import Config
 from cerp.pages.html import Parts, element, folded, table
-from cerp.presets import PresetName, preset
+from cerp.presets import NO_TEACHER, TAUGHT_ROWS, PresetName, default_teacher, preset
 from cerp.reports.findings import Findings
 from cerp.reports.finished_runs import FinishedRun
 
@@ -116,6 +116,8 @@ def train_command(config: Config, data: str, output: str) -> str | None:
                 options["--assignment"] = config.assignment
             if config.teacher is not None:
                 options["--teacher"] = config.teacher
+            elif default_teacher(config, name, None, TAUGHT_ROWS[0]):
+                options["--teacher"] = NO_TEACHER  # or there may be one by default
             if name != "default":
                 options = {"--preset": name, **options}
             return shlex.join(_words(config, data, output, options))

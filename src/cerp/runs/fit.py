@@ -26,8 +26,9 @@ from cerp.errors import ConfigError, DataError
 from cerp.export.to_arrays import final_vectors
 from cerp.methods import METHODS
 from cerp.methods.als.teacher import teacher_vectors
+from cerp.methods.svd.teacher import svd_teacher
 from cerp.models import BACKBONES
-from cerp.presets import ALS, PresetName, teacher_preset, with_settings
+from cerp.presets import ALS, SVD, PresetName, teacher_preset, with_settings
 from cerp.runs.fitted_model import FittedModel
 from cerp.runs.folder import RunFolder, refuse_other
 from cerp.runs.kept_split import keep_split, what_changed
@@ -102,6 +103,12 @@ def fit(
         callbacks=tuple(callbacks),
     )
     splits = as_splits(data, chosen.seed, verbose=verbose)
+    told = settings.get("teacher")
+    if config is None and (
+        teacher := presets.default_teacher(chosen, preset, told, len(splits.train))
+    ):
+        taught = {**settings, "teacher": teacher}
+        chosen = _configured(budget, backbone, method, preset, config, taught)
     for doubt in (*doubts(chosen), *doubts_of_weights(splits, chosen)) if verbose else ():
         print(f"warning: {doubt}", file=sys.stderr)  # noqa: T201
     model = fit_all(splits, chosen, options)[0]
@@ -230,6 +237,14 @@ def _teacher_vectors(
     """Of a backbone that is trained now, of a finished run, or of a file; users first."""
     if teacher.endswith(".npy"):
         vectors = _read_vectors(Path(teacher))
+    elif teacher == SVD:
+        vectors = svd_teacher(
+            splits,
+            config.dim,
+            metric=config.selection_metric,
+            seed=config.seed,
+            quiet=options.quiet or rank() > 0,
+        )
     else:
         if teacher == ALS or teacher in BACKBONES:
             place = options.folder and options.folder / "teacher"

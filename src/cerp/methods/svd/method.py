@@ -16,7 +16,7 @@ from cerp.graph.scaled_svd import ScaledSvd
 from cerp.methods.base import Context
 from cerp.methods.item_method import ItemMethod, Room
 from cerp.methods.svd.search import RANKS, ScalingSearch
-from cerp.methods.svd.storage import ROWS, VALUES, Storage, StorageSearch, stand_in, stored
+from cerp.methods.svd.storage import FULL, ROWS, VALUES, Storage, StorageSearch, stand_in, stored
 from cerp.progress import progress
 from cerp.training.search_result import Found
 
@@ -47,27 +47,28 @@ class Svd(ItemMethod):
             scaling = scalings.best()
             storages = StorageSearch(scalings, scaling, room, final.train.item_counts)
             precision = config.value_precision
-            storage = storages.best(VALUES if precision is None else (precision,))
-        if storage is None:
+            best = storages.best(VALUES if precision is None else (precision,))
+        if best is None:
             raise BudgetError(
                 f"the budget has no room for vectors of {splits.num_items:,} items, not even for "
                 f"sums of two rows of {RANKS[0]} numbers; allow more, or choose method=neighbours"
             )
-        svd = scalings.svd
-        if final is not splits:
-            svd = ScaledSvd(Edges.of(final.train), storage.rank, config.seed)
+        storage, items, score = best
         scaling = replace(scaling, rank=storage.rank)
         facts: dict[str, Any] = {
             **asdict(scaling),
             "books": storage.books,
             "values": storage.values,
-            f"valid_{metric}": storages.judged[replace(storage, rows=None)],
+            f"valid_{metric}": score,
             "trials": [
                 *({**asdict(one), metric: score} for one, score in scalings.judged.items()),
                 *storages.trials,
             ],
         }
-        return Found(_tensors(stored(svd, scaling, storage, config.seed)), facts)
+        if final is not splits:
+            svd = ScaledSvd(Edges.of(final.train), storage.rank, config.seed)
+            items = stored(svd, scaling, storage, config.seed, FULL)
+        return Found(_tensors(items), facts)
 
     def model_of(self, found: Found) -> SummedItems:
         """The vectors that a search found."""

@@ -57,6 +57,8 @@ class ScalingSearch:
         """The scaling that validation likes best, of any rank."""
         scanned = [rank for rank in self.ranks if rank in SCANNED] or self.ranks
         starts = [replace(start, rank=rank) for start in STARTS for rank in scanned]
+        for start in reversed(starts):  # the longest vectors first: the others are part of them
+            self.judge(start)
         start = max(starts, key=self.judge)
         return climbed(start, {"rank": self.ranks, **LADDERS}, self.judge, rounds=ROUNDS)
 

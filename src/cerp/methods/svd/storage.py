@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from cerp.assignment.residual_kmeans import learn_codes
+from cerp.assignment.residual_kmeans import ITERATIONS, learn_codes
+from cerp.assignment.residual_kmeans import ROUNDS as DESCENT_ROUNDS
 from cerp.choices import ValuePrecision
 from cerp.data.ids import Float32Array, Int64Array
 from cerp.graph.climbing import climbed
@@ -27,7 +28,22 @@ BOOKS = (0, 2, 3, 4, 6, 8, 12, 16)
 ROWS = (16, 32, 64, 128, 256, 512, 1024)
 VALUES: tuple[ValuePrecision, ...] = ("int4", "int8", "fp16")
 ROUNDS = 3
+FINALISTS = 3
+"""Trials whose books are fitted to the end: codes of other books may turn out better or worse."""
 NOTHING_FITS = -1.0
+
+
+class Effort(NamedTuple):
+    """How long books are fitted."""
+
+    iterations: int
+    """Of Lloyd's algorithm, for each book."""
+    rounds: int
+    """Of coordinate descent."""
+
+
+TRIAL, FULL = Effort(6, 1), Effort(ITERATIONS, DESCENT_ROUNDS)
+"""In a trial, which only says what is worth more than what; and of what is shipped."""
 
 
 @dataclass(frozen=True, order=True)
@@ -39,6 +55,14 @@ class Storage:
     values: ValuePrecision
     rows: int | None = None
     """Of each book: None where a row for each item is stored, and until it is known what fits."""
+
+
+class Stored(NamedTuple):
+    """Vectors in a way to store them, and what that is worth on validation."""
+
+    storage: Storage
+    items: SummedItems
+    score: float
 
 
 @dataclass(eq=False)
@@ -53,14 +77,24 @@ class StorageSearch:
     judged: dict[Storage, float] = field(default_factory=dict)
     trials: list[dict[str, Any]] = field(default_factory=list)
 
-    def best(self, precisions: Sequence[ValuePrecision]) -> Storage | None:
-        """What validation likes best; None: nothing fits."""
+    def best(self, precisions: Sequence[ValuePrecision]) -> Stored | None:
+        """What validation likes best; None: nothing fits.
+
+        Trials fit books briefly: the best of them are fitted to the end and judged again.
+        """
         ranks = [rank for rank in self.scalings.ranks if rank <= self.scaling.rank]
         ladders = {"rank": ranks, "books": BOOKS, "values": precisions}
         start = self._start(ranks, precisions)
         if start is None:
             return None
-        return self._fitting(climbed(start, ladders, self.judge, rounds=ROUNDS))
+        climbed(start, ladders, self.judge, rounds=ROUNDS)
+        finalists = sorted(self.judged, key=lambda one: -self.judged[one])[:FINALISTS]
+        found = [self._in_full(fits) for one in finalists if (fits := self._fitting(one))]
+        return max(found, key=lambda one: one.score)
+
+    def _in_full(self, storage: Storage) -> Stored:
+        items = stored(self.scalings.svd, self.scaling, storage, self.scalings.seed, FULL)
+        return Stored(storage, items, self.figure(items))
 
     def _start(self, ranks: Sequence[int], precisions: Sequence[ValuePrecision]) -> Storage | None:
         """The longest vectors that are sums of 4 rows of 64 or more, or else of any that fit."""
@@ -79,14 +113,18 @@ class StorageSearch:
             fits = self._fitting(storage)
             score = NOTHING_FITS
             if fits is not None:
-                found = stored(self.scalings.svd, self.scaling, fits, self.scalings.seed)
-                vectors = self.room.as_filed(found)
-                score = self.scalings.judge_vectors(vectors, self.scaling.sum_exponent)
+                found = stored(self.scalings.svd, self.scaling, fits, self.scalings.seed, TRIAL)
+                score = self.figure(found)
                 self.trials.append({**_told(fits), self.scalings.metric: score})
                 best = max(trial[self.scalings.metric] for trial in self.trials)
                 self.scalings.bar.advance(1, f"stored: {self.scalings.metric} {best:.4f}")
             self.judged[storage] = score
         return self.judged[storage]
+
+    def figure(self, items: SummedItems) -> float:
+        """The metric on validation of vectors as a file has them."""
+        vectors = self.room.as_filed(items)
+        return self.scalings.judge_vectors(vectors, self.scaling.sum_exponent)
 
     def _fitting(self, storage: Storage) -> Storage | None:
         """With as many rows as fit; None: not even the fewest do."""
@@ -114,7 +152,9 @@ def stand_in(storage: Storage, item_counts: Int64Array) -> SummedItems:
     return SummedItems(sums, books, codes, storage.values)
 
 
-def stored(svd: ScaledSvd, scaling: Scaling, storage: Storage, seed: int) -> SummedItems:
+def stored(
+    svd: ScaledSvd, scaling: Scaling, storage: Storage, seed: int, effort: Effort
+) -> SummedItems:
     """The vectors of a scaling, as long as they are stored, in books and codes."""
     vectors = svd.vectors(replace(scaling, rank=storage.rank))
     counts = svd.edges.item_degrees
@@ -123,7 +163,15 @@ def stored(svd: ScaledSvd, scaling: Scaling, storage: Storage, seed: int) -> Sum
         return SummedItems(sums, (vectors,), None, storage.values)
     # What is taken more often is looked at more often; what never was has no vector.
     weights = counts.astype(np.float32)
-    found = learn_codes(vectors, weights, books=storage.books, rows=storage.rows, seed=seed)
+    found = learn_codes(
+        vectors,
+        weights,
+        books=storage.books,
+        rows=storage.rows,
+        seed=seed,
+        iterations=effort.iterations,
+        rounds=effort.rounds,
+    )
     books: tuple[Float32Array, ...] = tuple(np.asarray(book, np.float32) for book in found.books)
     return SummedItems(sums, books, found.codes.astype(np.int32), storage.values)
 
