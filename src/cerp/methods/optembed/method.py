@@ -37,7 +37,9 @@ class OptEmbed(Pep):
     Options: ``genes``, a width for each ``field`` (the original) or ``entity``;
     ``threshold_learning_rate`` of the row thresholds, by plain SGD;
     ``threshold_penalty``, the weight α of ``Σ_f exp(−τ_f)``; ``generations`` and
-    ``population`` of the evolution; ``judged_users``, the size of the sample.
+    ``population`` of the evolution; ``judged_users``, the size of the sample. Both rates are far
+    above the original's 1e-4, with which a threshold moves by 1e-8 a step: with the few steps that
+    a graph takes it would stay where it is (results/optembed.json).
     """
 
     search_stage = "search"
@@ -46,8 +48,8 @@ class OptEmbed(Pep):
     def __init__(
         self,
         genes: Genes = "field",
-        threshold_learning_rate: float = 1e-4,
-        threshold_penalty: float = 1e-4,
+        threshold_learning_rate: float = 1.0,
+        threshold_penalty: float = 0.1,
         generations: int = 30,
         population: int = 20,
         judged_users: int = 1000,
