@@ -79,7 +79,9 @@ def main() -> None:
         print(rows[-1], flush=True)
     asked = {name: getattr(given, name) for name in ("dataset", "backbone", "dim", "epochs")}
     sizes = {"users": splits.num_users, "items": splits.num_items}
-    write_figures(given.output, {"machine": described(given.device), **asked, **sizes, "rows": rows})
+    write_figures(
+        given.output, {"machine": described(given.device), **asked, **sizes, "rows": rows}
+    )
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
-from cerp.errors import ConfigError
+from cerp.errors import ConfigError, TrainingError
 from cerp.evaluation.evaluate import evaluate
 from cerp.methods import METHODS, method
 from cerp.methods.autoemb.embedding import AutoEmbedding
@@ -280,11 +280,14 @@ def test_magnitude_pruning_at_once_keeps_the_largest_of_a_table_that_was_trained
     looser, tighter = fit_all(small_splits(), config, replace(QUIET, callbacks=(trained,)))
     assert trained.stages == ["dense", "train 50%", "train 75%"]
     first, second = (one.recommender.embedding for one in (looser, tighter))
-    assert isinstance(first, PrunableTable) and isinstance(second, PrunableTable)
+    assert isinstance(first, PrunableTable)
+    assert isinstance(second, PrunableTable)
     assert (int(first.mask.sum()), int(second.mask.sum())) == (3200, LIMIT)
     assert (second.mask <= first.mask).all()
     assert torch.equal(second.weight[second.mask], first.weight[second.mask])
-    assert first.weight[second.mask].abs().min() >= first.weight[first.mask & ~second.mask].abs().max()
+    assert (
+        first.weight[second.mask].abs().min() >= first.weight[first.mask & ~second.mask].abs().max()
+    )
     assert tighter.facts.search["dense_valid"] > 0
 
 
@@ -294,7 +297,7 @@ def test_gradual_magnitude_pruning_never_gives_a_pruned_entry_back_what_it_had()
     embedding = model.recommender.embedding
     assert isinstance(embedding, PrunableTable)
     assert int(embedding.mask.sum()) == LIMIT
-    assert model.facts.search["reached"] and model.facts.search["epoch"] == 2
+    assert (model.facts.search["reached"], model.facts.search["epoch"]) == (True, 2)
     at_once = fitted(replace(config_of("magnitude", dense_epochs=2), train=STILL))
     other = at_once.recommender.embedding
     assert isinstance(other, PrunableTable)
@@ -412,10 +415,13 @@ def test_optembed_keeps_a_prefix_of_every_row_and_its_best_never_falls(genes: st
 
 
 def test_rows_of_optembed_go_when_their_thresholds_rise():
-    # A step of SGD lifts τ by rate · α · exp(-τ): far above any norm in the first one.
+    # A step of SGD lifts τ by rate · α · exp(-τ): above any norm in the first one.
     pushed = {"threshold_learning_rate": 100.0, "threshold_penalty": 1.0}
-    model = fitted(config_of("optembed", **pushed))
-    assert model.facts.search["kept_users"] == model.facts.search["kept_items"] == 0
+    with pytest.raises(TrainingError, match="dropped all users or all items; lower threshold_pen"):
+        fitted(config_of("optembed", **pushed))
+    # In six steps of .25 · exp(-τ), and by what rows are worth to the loss, to .9 or so.
+    some = fitted(config_of("optembed", threshold_learning_rate=0.25, threshold_penalty=1.0))
+    assert 0 < some.facts.search["kept_users"] + some.facts.search["kept_items"] < 200
 
 
 class Searching(Method):

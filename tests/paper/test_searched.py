@@ -61,7 +61,17 @@ def settings_of_ud(monkeypatch: pytest.MonkeyPatch) -> None:
     [("92%", 1e-2), ("95%", 1e-2), ("98%", 1e-3), ("99.5%", 1e-3), ("400KB", 1e-2), ("5000", 1e-2)],
 )
 def test_the_nearest_budget_that_was_searched_gives_the_settings(budget: str, rate: float):
-    assert searched_settings("gowalla", "ud", "mlp", budget) == {"train": {"learning_rate": rate}}
+    # UD with the MLP has more epochs than its preset, too.
+    expected = {"train": {"learning_rate": rate, "epochs": 300}}
+    assert searched_settings("gowalla", "ud", "mlp", budget) == expected
+
+
+def test_what_compresses_the_full_table_trains_it_as_full_size_is_trained_best():
+    best = searched_settings("gowalla", "full", "lightgcn", "99%")
+    assert best["train"]["optimizer"] == "adamw"
+    for method in ("pca", "pq", "opq", "rq"):
+        assert searched_settings("gowalla", method, "lightgcn", "400KB") == best
+    assert searched_settings("gowalla", "cce", "lightgcn", "99%") == {}
 
 
 def planned(dataset: str, backbone: str, *, is_searched: bool = True) -> list[tuple[Any, ...]]:

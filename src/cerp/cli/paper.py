@@ -32,7 +32,8 @@ def paper(
         Path | None, typer.Option(help="A folder or file to read, if the name does not tell.")
     ] = None,
     methods: Annotated[
-        list[str] | None, typer.Option(help="Run only these, such as cerp,ud; repeatable.")
+        list[str] | None,
+        typer.Option(help="Run only these, in this order, such as cerp,ud; repeatable."),
     ] = None,
     backbone: Annotated[
         list[str] | None, typer.Option(help="Run only with these; repeatable.")

@@ -59,8 +59,8 @@ NAMED: dict[str, Variant] = {
         "optembed",
         space=_PRUNING
         | {
-            "method_options.threshold_learning_rate": Range(1e-2, 10.0),
-            "method_options.threshold_penalty": Range(1e-3, 1.0),
+            "method_options.threshold_learning_rate": Range(1e-2, 1.0),
+            "method_options.threshold_penalty": Range(1e-3, 1e-1),
         },
     ),
     "pq": Variant("pq", space=_BOOKS),

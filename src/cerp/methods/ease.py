@@ -20,7 +20,8 @@ class Ease(Neighbours):
 
     No budget limits it: it is what `neighbours` prunes. Weights are written in 8 bits with a
     scale for each source, and those that round to zero are left out; what is judged is the file.
-    The inverse is of all items, so that more than 20,000 of them are refused.
+    The inverse is of all items and takes about 24 bytes for each pair of them, so that more than
+    20,000 items are refused.
     """
 
     has_budget = False
