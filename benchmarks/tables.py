@@ -18,6 +18,7 @@ import argparse
 import shutil
 import time
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -108,7 +109,7 @@ def main() -> None:
             output=given.output,
             device=given.device,
             verbose=False,
-            rank=lambda one, stage=stage: rank(stage, one),
+            rank=partial(rank, stage),
         )
         passed = time.monotonic() - started
         print(f"{passed:6.0f} s {stage}: {found!r}; failed: {found.failed}", flush=True)

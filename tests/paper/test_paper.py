@@ -826,9 +826,9 @@ def test_the_page_counts_what_holds_and_names_the_rest(tmp_path: Path):
     *_, table, told = standing_parts(ResultsIndex(tmp_path))
     lines = {line.split("|")[1].strip(): line.split("|")[2:-1] for line in table.splitlines()}
     header = [cell.strip() for cell in lines["Gowalla"]]
-    found = dict(zip(header, (cell.strip() for cell in lines["mlp, 99%"]), strict=True))
+    at_99 = dict(zip(header, (cell.strip() for cell in lines["mlp, 99%"]), strict=True))
     counts = {"better": "1", "worse": "1", "not clear": "2", "too few seeds": "1"}
-    assert found == {"rivals": "6", **counts, "users only": "1", "t-test": "1 of 1"}
+    assert at_99 == {"rivals": "6", **counts, "users only": "1", "t-test": "1 of 1"}
     assert {cell.strip() for cell in lines["lightgcn, 99%"]} == {"-"}
     assert told == "CERP is worse than cce (mlp, 99%)."
 

@@ -17,8 +17,8 @@ def paper(
     recipe: Annotated[
         str,
         typer.Argument(
-            help="table1, table2, table2-bytes, table3, other-data, fig-heatmap, fig-gamma, "
-            "fig-buckets, fig-threshold, or a recipe file of your own (.toml)."
+            help="table1, table2, table2-bytes, table3, other-data, leaderboard, fig-heatmap, "
+            "fig-gamma, fig-buckets, fig-threshold, or a recipe file of your own (.toml)."
         ),
     ],
     dataset: Annotated[

@@ -15,14 +15,14 @@ from cerp.graph.climbing import climbed
 from cerp.graph.ease import ease
 from cerp.graph.edges import Edges
 from cerp.graph.judging import judged_users, mean_metrics
-from cerp.graph.neighbours import Neighbours, NeighbourScorer, popularity_levels, quantised
+from cerp.graph.neighbours import Bits, Neighbours, NeighbourScorer, popularity_levels, quantised
 from cerp.progress import progress
 
 LADDER = tuple(100.0 * 3.0**step for step in range(-8, 11))
 """λ from 0.015 to six million, by threes: no data set here has its best one near an end."""
 FIRST = LADDER[8]
 SAMPLE = 4_000
-BITS = 8
+BITS: Bits = 8
 
 
 @dataclass(frozen=True)
