@@ -128,3 +128,19 @@ def test_full_size_has_the_shortest_of_the_best_settings_of_its_own_search():
     in_use = searched_settings("gowalla", "full", "lightgcn", "full")["train"]
     assert in_use.items() <= shorter.items()
     assert in_use.keys() >= {"optimizer", "learning_rate", "weight_decay", "schedule", "epochs"}
+
+
+def test_hashed_and_learned_rows_have_searches_of_their_own_and_the_papers_preset_none(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    by_method = {
+        "cerp-hash": {"99%": FAST, "any": FAST},
+        "cerp-learned": {"99%": SLOW, "any": SLOW},
+    }
+    monkeypatch.setattr(searched, "_searched", lambda: {"gowalla": {"lightgcn": by_method}})
+    runs = (RecipeRun("cerp"), RecipeRun("cerp-learned"), RecipeRun("cerp", preset="paper"))
+    made = Recipe("made-up", "Made up", "methods", "", ("99%",), ("lightgcn",), runs, searched=True)
+    configs = [one.job.config for one in plan(made, "gowalla")]
+    assert [config.train.learning_rate for config in configs] == [1e-2, 1e-3, 1e-2]
+    assert [config.assignment for config in configs] == ["hash", "learned", "hash"]
+    assert configs[2].train.weight_decay == 1e-5, "the paper's preset is as it was"

@@ -112,10 +112,13 @@ def _jobs(recipe: Recipe, run: RecipeRun, dataset: str, backbone: str, seed: int
     if recipe.setting is not None:
         over += [nested({recipe.setting: run.value})]
     jobs: dict[str, Job] = {}
+    name = AS_PRINTED.get(run.method, run.method)
+    # Two ways to choose rows are two methods to a search; the paper's settings are the paper's.
+    searched = name if method == "cerp" else method
+    is_searched = recipe.searched and run.preset == "default"
     for budget in budgets:
-        found = searched_settings(dataset, method, backbone, budget) if recipe.searched else {}
+        found = searched_settings(dataset, searched, backbone, budget) if is_searched else {}
         entries = tuple(filter(None, [*settings, found, *over]))
-        name = AS_PRINTED.get(run.method, run.method)
         job = _named(run, Job(run.method, backbone, seed, (budget,), entries, variant=name))
         known = jobs.get(job.name)
         jobs[job.name] = job if known is None else replace(known, budgets=(*known.budgets, budget))
