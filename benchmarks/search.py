@@ -34,10 +34,24 @@ from cerp.errors import BudgetError
 from cerp.paper.searched import best_by_budget
 
 METHODS = (
-    *("cerp", "ud", "qr", "pep", "hash", "magnitude", "dhe", "optembed", "autoemb", "esapn"),
-    *("lowrank", "features", "graphhash", "cce", "pq", "opq", "rq", "pca", "full"),
+    *(
+        "cerp-hash",
+        "cerp-learned",
+        "ud",
+        "qr",
+        "pep",
+        "hash",
+        "magnitude",
+        "dhe",
+        "optembed",
+        "autoemb",
+        "esapn",
+    ),
+    *("lowrank", "features", "graphhash", "cce", "legcf", "pq", "opq", "rq", "pca", "full"),
 )
 AT_90_ALONE = ("dhe", "optembed", "autoemb", "esapn")
+WITH_A_GRAPH = ("legcf",)
+"""What has a graph of its own, and stands in LightGCN's table alone."""
 BUDGETS = ("99%", "90%")
 BACKBONES = ("lightgcn", "mlp")
 EPOCHS = 15
@@ -106,6 +120,7 @@ def questions(given: argparse.Namespace) -> list[Asked]:
         for backbone, method in product(given.backbones.split(","), given.methods.split(","))
         for budget in given.budgets.split(",")
         if budget == "90%" or method not in AT_90_ALONE
+        if method not in WITH_A_GRAPH or backbone == "lightgcn"
     ]
 
 

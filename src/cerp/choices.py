@@ -6,7 +6,7 @@ from typing import Literal
 
 Optimizer = Literal["adam", "adamw"]
 Schedule = Literal["constant", "cosine"]
-PruneMode = Literal["scheduled", "free", "magnitude"]
+PruneMode = Literal["scheduled", "free", "magnitude", "gradual"]
 ThresholdStart = Literal["ones", "uniform", "normal", "long-tail", "xavier-uniform"]
 StallAction = Literal["project", "stop", "report"]
 Rewind = Literal["initial", "pruned"]

@@ -134,12 +134,13 @@ class PruneConfig:
     mode: PruneMode = "scheduled"
     """``scheduled``: a common shift of the thresholds keeps the number of values on a curve
     to the target; ``free``: the paper's dynamics; ``magnitude``: no thresholds and no penalty,
-    the largest entries after plain training, to compare the other two with."""
+    the largest entries after plain training; ``gradual``: the same along the curve, the smallest
+    entries first; to compare the first two with."""
     epochs: int = limited(15, above=0)
     """In how many epochs the tightest target is to be reached; in ``free`` mode, in how many
     thresholds come up to the weights."""
     dense_share: float = limited(0.5, least=0, below=1)
-    """``scheduled`` alone: the share of the epochs before the first entry is pruned."""
+    """``scheduled`` and ``gradual``: the share of the epochs before the first entry is pruned."""
     max_epochs: int = limited(50, above=0)
     """``free`` alone: where it ends, reached or not."""
     batch_size: int | None = limited(None, above=0)

@@ -19,7 +19,7 @@ from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
-from cerp.errors import ConfigError
+from cerp.errors import ConfigError, TrainingError
 from cerp.evaluation.evaluate import evaluate
 from cerp.methods import METHODS, method
 from cerp.methods.autoemb.embedding import AutoEmbedding
@@ -150,6 +150,8 @@ class Stop(Exception):
         ("autoemb", {}, (4,)),
         ("cce", {}, (3, 4)),
         ("esapn", {"policy_learning_rate": 0.1}, (3, 8)),
+        # Three dense epochs of three steps, then two in which the table shrinks.
+        ("magnitude", {"dense_epochs": 3, "pace": "gradual"}, (5, 12, 14)),
         ("optembed", {}, (5, 8)),
     ],
 )
@@ -198,7 +200,7 @@ def test_broken_off_before_a_step_a_run_resumes_to_the_same_bits(
         ("pq", "groups", "books, rows"),
         ("features", "rank", "damping, most"),
         ("dhe", "positions", "accounting, layers, num_codes"),
-        ("magnitude", "off", "of"),
+        ("magnitude", "off", "dense_epochs, of, pace"),
         ("autoemb", "learning_rate", "controller_learning_rate"),
         ("esapn", "size", "history, policy_learning_rate, sizes"),
         ("optembed", "alpha", "generations, genes, judged_users, population, threshold_"),
@@ -215,6 +217,8 @@ def test_an_unknown_option_is_refused_with_those_there_are(name: str, option: st
     ("name", "options", "message"),
     [
         ("magnitude", {"of": "rows"}, "choose table or codebooks"),
+        ("magnitude", {"pace": "slow"}, "choose 'at once' or gradual"),
+        ("magnitude", {"dense_epochs": 0}, "dense_epochs must be a number from 1"),
         ("autoemb", {"controller_learning_rate": 0}, "controller_learning_rate must be a number"),
         ("esapn", {"history": 0}, "at least 1 loss"),
         ("cce", {"every": 0}, "every >= 1"),
@@ -268,6 +272,47 @@ def test_magnitude_pruning_of_codebooks_is_cerp_without_thresholds():
     config = config_of("cerp")
     twin = fitted(replace(config, prune=replace(config.prune, mode="magnitude")))
     assert torch.equal(embedding.table(), twin.recommender.embedding.table())
+
+
+def test_magnitude_pruning_at_once_keeps_the_largest_of_a_table_that_was_trained_to_its_end():
+    trained = StageTrace()
+    config = replace(config_of("magnitude", dense_epochs=4), train=STILL, budgets=("50%", "75%"))
+    looser, tighter = fit_all(small_splits(), config, replace(QUIET, callbacks=(trained,)))
+    assert trained.stages == ["dense", "train 50%", "train 75%"]
+    first, second = (one.recommender.embedding for one in (looser, tighter))
+    assert isinstance(first, PrunableTable)
+    assert isinstance(second, PrunableTable)
+    assert (int(first.mask.sum()), int(second.mask.sum())) == (3200, LIMIT)
+    assert (second.mask <= first.mask).all()
+    assert torch.equal(second.weight[second.mask], first.weight[second.mask])
+    assert (
+        first.weight[second.mask].abs().min() >= first.weight[first.mask & ~second.mask].abs().max()
+    )
+    assert tighter.facts.search["dense_valid"] > 0
+
+
+def test_gradual_magnitude_pruning_never_gives_a_pruned_entry_back_what_it_had():
+    config = config_of("magnitude", dense_epochs=2, pace="gradual")
+    model = fitted(replace(config, prune=replace(config.prune, dense_share=0.0), train=STILL))
+    embedding = model.recommender.embedding
+    assert isinstance(embedding, PrunableTable)
+    assert int(embedding.mask.sum()) == LIMIT
+    assert (model.facts.search["reached"], model.facts.search["epoch"]) == (True, 2)
+    at_once = fitted(replace(config_of("magnitude", dense_epochs=2), train=STILL))
+    other = at_once.recommender.embedding
+    assert isinstance(other, PrunableTable)
+    shared = int((embedding.mask & other.mask).sum())
+    assert LIMIT // 2 < shared < LIMIT
+
+
+class StageTrace(cerp.Callback):
+    """The names of stages, in their order."""
+
+    def __init__(self) -> None:
+        self.stages: list[str] = []
+
+    def on_stage(self, stage: str) -> None:
+        self.stages.append(stage)
 
 
 def autoemb(config: Config) -> AutoEmbedding:
@@ -370,10 +415,13 @@ def test_optembed_keeps_a_prefix_of_every_row_and_its_best_never_falls(genes: st
 
 
 def test_rows_of_optembed_go_when_their_thresholds_rise():
-    # A step of SGD lifts τ by rate · α · exp(-τ): far above any norm in the first one.
+    # A step of SGD lifts τ by rate · α · exp(-τ): above any norm in the first one.
     pushed = {"threshold_learning_rate": 100.0, "threshold_penalty": 1.0}
-    model = fitted(config_of("optembed", **pushed))
-    assert model.facts.search["kept_users"] == model.facts.search["kept_items"] == 0
+    with pytest.raises(TrainingError, match="dropped all users or all items; lower threshold_pen"):
+        fitted(config_of("optembed", **pushed))
+    # In six steps of .25 · exp(-τ), and by what rows are worth to the loss, to .9 or so.
+    some = fitted(config_of("optembed", threshold_learning_rate=0.25, threshold_penalty=1.0))
+    assert 0 < some.facts.search["kept_users"] + some.facts.search["kept_items"] < 200
 
 
 class Searching(Method):

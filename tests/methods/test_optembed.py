@@ -62,7 +62,9 @@ def test_the_surrogate_at_some_places():
 
 def test_gradients_pass_the_step_by_the_surrogate():
     embedding = supernet(dim=2)
-    embedding.weight.data[0] = torch.tensor([0.3, -0.4])  # ‖E_0‖₁ = 0.7
+    embedding.weight.data.fill_(0.5)
+    embedding.weight.data[:2] = torch.tensor([[0.3, -0.4], [0.6, 0.7]])  # norms 0.7 and 1.3
+    # The other norms are 1, so that their mean is 1.
     embedding.row_thresholds.data.fill_(0.5)
     embedding(torch.tensor(0)).backward(torch.tensor([1.0, 2.0]))
     # ê = m E with m = 1 and slope h(0.2) = 1.2; the gradient at m is 0.3 - 0.8 = -0.5,
@@ -74,6 +76,7 @@ def test_gradients_pass_the_step_by_the_surrogate():
 def test_rows_below_their_fields_threshold_are_dropped():
     embedding = supernet()
     norms = embedding.weight.detach().abs().sum(dim=1)
+    norms = norms / norms.mean()
     limits = norms[:USERS].min().item(), norms[USERS:].median().item()
     embedding.row_thresholds.data.copy_(torch.tensor(limits))
     kept = [norms[k].item() > limits[k >= USERS] for k in range(ENTITIES)]
@@ -87,6 +90,15 @@ def test_a_row_of_zeros_is_dropped_at_a_threshold_of_zero():
     embedding = supernet()
     embedding.weight.data[7] = 0
     assert embedding.kept_rows().logical_not().nonzero().tolist() == [[7]]
+
+
+def test_thresholds_do_not_depend_on_the_scale_of_the_values():
+    embedding = supernet()
+    embedding.row_thresholds.data.fill_(1.0)
+    kept, active = embedding.kept_rows(), embedding.active_share()
+    embedding.weight.data.mul_(100)
+    assert torch.equal(embedding.kept_rows(), kept)
+    assert embedding.active_share() == active > 0
 
 
 def test_the_padding_is_no_row():
@@ -153,8 +165,10 @@ def test_the_penalty_drives_the_thresholds_up():
 def test_the_active_share_is_that_of_rows_near_their_threshold():
     embedding = supernet()
     embedding.weight.data.fill_(2.0)
+    embedding.row_thresholds.data.fill_(2.5)  # all rows are of the mean norm, 1.5 away from it
     assert embedding.active_share() == 0
-    embedding.weight.data[:USERS] = 0.1
+    embedding.row_thresholds.data.zero_()
+    embedding.weight.data[:USERS] = 0.1  # 0.08 of the mean norm, and 1.6 of it
     assert embedding.active_share() == pytest.approx(USERS / ENTITIES)
 
 

@@ -20,7 +20,8 @@ from cerp.config import Config, RunOptions, TrainConfig
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError, DataError
-from cerp.paper.build_record import new_record, pattern, readings_of_test
+from cerp.evaluation.metrics import JUDGING
+from cerp.paper.build_record import new_record, pattern, readings_of_test, take_over
 from cerp.paper.figures import heatmap, sensitivity
 from cerp.paper.json_rows import rows
 from cerp.paper.method_table import improvement
@@ -29,19 +30,23 @@ from cerp.paper.published import published_rows
 from cerp.paper.recipe import Recipe, RecipeRun, read_recipe, recipe_names
 from cerp.paper.recipe_page import recipe_page
 from cerp.paper.record import Interval, MeasuredCell, MissingCell, Record
-from cerp.paper.table_lines import Line
+from cerp.paper.table_lines import Line, lines
 from cerp.runs.fit import fit_all
 from results_page.findings import findings
+from results_page.method_tables import leaderboard_parts
+from results_page.opening import opening
+from results_page.outside import outside_parts
 from results_page.page import summary
 from results_page.rebuild import RECORDS, rebuild
-from results_page.results_index import ResultsIndex
+from results_page.results_index import OLDER, ResultsIndex
+from results_page.standing import standing_parts
 from small_models import small_model
 
 ROOT = Path(__file__).parents[2]
 TABLE2_KEYS = {"method", "dataset", "backbone", "sparsity", "avg_dim", "ndcg10", "recall10"}
 TABLE3_KEYS = {"variant", "dataset", "backbone", "sparsity", "avg_dim", "ndcg10", "overlap_pct"}
 OUR_KEYS = {"seed", "nnz", "bytes", "preset", "ordering", "refit", "accounting", "seconds"}
-OUR_KEYS |= {"assignment", "codebooks", "best_epoch", "test_readings"}
+OUR_KEYS |= {"assignment", "codebooks", "best_epoch", "test_readings", "judging"}
 OUR_KEYS |= {"ndcg20", "recall20", "tail_ndcg10", "coverage10"}
 DATA = {"users": 2, "items": 4, "interactions": 2, "density_pct": 25.0, "fingerprint": "f00d"}
 DATA |= {"train": 1, "valid": 0, "test": 1}
@@ -49,7 +54,8 @@ DATA |= {"train": 1, "valid": 0, "test": 1}
 
 def result(label: str = "cerp-a", seed: int = 0, ndcg10: float = 0.1, **values: object) -> Result:
     """A made-up result of 99% with LightGCN; 100 values are allowed, and kept."""
-    shared = {"fingerprint": "f00d", "version": "1", "device": "cpu"}
+    shared = {"fingerprint": "f00d", "version": "1", "device": "cpu", "judging": JUDGING}
+    shared = {name: values.pop(name, value) for name, value in shared.items()}
     values = {"config": None, **values}
     counts = {"limit": 100, "nnz": 100, "paper_count": 100, "stored_count": 100}
     figures = {**counts, "sparsity": 0.99, "avg_dim": 2.0}
@@ -88,7 +94,8 @@ def test_table_2_has_all_methods_of_the_paper_and_rivals_from_outside():
     runs = read_recipe("table2").runs
     printed = {"autoemb", "cerp", "dhe", "esapn", "full", "hash", "magnitude", "optembed"}
     printed |= {"pep", "popularity", "qr", "ud"}
-    others = {"cce", "cerp-learned", "features", "filter", "graphhash", "lowrank", "pca"}
+    others = {"cce", "cerp-learned", "features", "filter", "graphhash", "legcf", "lowrank", "pca"}
+    others |= {"magnitude-best", "magnitude-gradual", "neighbours", "svd"}
     assert {run.method for run in runs} == printed | others
 
 
@@ -96,7 +103,8 @@ def test_table_2_has_all_methods_of_the_paper_and_rivals_from_outside():
 def test_every_row_of_a_method_table_has_three_seeds_and_cerp_five(name: str):
     runs = read_recipe(name).runs
     assert runs[1] == RecipeRun("cerp", seeds=5)
-    random = [run for run in runs if run.method not in ("popularity", "filter", "neighbours")]
+    searched = ("popularity", "ease", "filter", "neighbours", "svd")  # no seed changes much
+    random = [run for run in runs if run.method not in searched]
     assert all(run.seeds >= ENOUGH_SEEDS for run in random)
 
 
@@ -199,9 +207,9 @@ def test_a_part_of_a_plan_is_chosen_by_method_backbone_and_budget():
         planned, methods=["ud", "full", "popularity"], backbones=["mlp"], budgets=["95%"]
     )
     assert [(one.run.method, one.job.backbone, one.job.budgets) for one in part] == [
-        ("popularity", None, (None,)),
         ("ud", "mlp", ("95%",)),
         ("full", "mlp", ("full",)),
+        ("popularity", None, (None,)),
     ]
     with pytest.raises(ConfigError, match="has no budget '97%'; it has 90%, 95%, 99%"):
         restricted(planned, budgets=["97%"])
@@ -615,8 +623,10 @@ def test_the_tables_in_results_are_built_from_their_records(tmp_path: Path):
 
 def test_without_any_figures_everything_is_missing(tmp_path: Path):
     page = summary(tmp_path)
-    assert page.count("| CERP                       | missing | missing | missing |") == 2
-    assert "above it in 0, not above in 0, and 6 are missing" in page
+    assert page.count("| CERP         | missing | missing | missing |") == 2
+    assert "is above the paper's CERP in 0 of 6 cells" in page
+    assert "The figures of the opening are missing." in page
+    assert "Ours are missing: `cerp paper leaderboard`" in page
 
 
 def made_up_results(folder: Path) -> Path:
@@ -640,10 +650,13 @@ def made_up_results(folder: Path) -> Path:
 def test_findings_follow_from_the_figures(tmp_path: Path):
     found = "\n".join(findings(ResultsIndex(made_up_results(tmp_path))))
     # The paper's CERP at 99%: .0831 with LightGCN, .0298 with the MLP; its UD: .0416.
-    assert "above it in 1, not above in 1, and 4 are missing" in found
-    assert "**The paper's UD looks undertrained at 99%.**" in found
-    assert "figures for them** (Gowalla): reached in 1 cells; missing: esapn, mlp, 90%," in found
-    assert "95%: 0.0617 and missing; 99%: 0.0416 and 0.0600 ± 0.0141." in found
+    assert "is above the paper's CERP in 1 of 6 cells" in found
+    assert "| lightgcn, 99%    | 0.0831 |  0.1200 |" in found
+    assert "| mlp, 99%         | 0.0298 |  0.0200 |" in found
+    assert "### The paper's UD looks undertrained at 99%\n" in found
+    assert "for them in 1 cells, and not in 0. Missing: esapn, mlp, 90%," in found
+    assert "| 95%          | 0.0617 |         missing |" in found
+    assert "| 99%          | 0.0416 | 0.0600 ± 0.0141 |" in found
 
 
 def test_a_rival_below_what_the_paper_reports_is_named(tmp_path: Path):
@@ -652,7 +665,75 @@ def test_a_rival_below_what_the_paper_reports_is_named(tmp_path: Path):
     rows = [row | {"ndcg10": row["ndcg10"] / 2} for row in json.loads(path.read_text())]
     path.write_text(json.dumps(rows))
     found = "\n".join(findings(ResultsIndex(folder)))
-    assert "not in 1 (ud, lightgcn, 99%: 0.0300 ± 0.0071 against 0.0416); missing" in found
+    assert "for them in 0 cells, and not in 1." in found
+    assert "| ud, lightgcn, 99% | 0.0416 | 0.0300 ± 0.0071 |" in found
+
+
+def test_older_rows_are_marked_and_the_page_says_what_that_means(tmp_path: Path):
+    folder = made_up_results(tmp_path)
+    assert OLDER not in summary(folder)
+    path = folder / "gowalla" / "table2.json"
+    rows = [
+        row | {"judging": 1 + (row["method"] == "cerp")} for row in json.loads(path.read_text())
+    ]
+    path.write_text(json.dumps(rows))
+    page = summary(folder)
+    assert "0.0600 ± 0.0141° |" in page
+    assert "0.1200 |" in page
+    assert "° marks rows that were judged before" in page
+
+
+def test_the_opening_is_told_in_figures_of_the_results(tmp_path: Path):
+    folder = made_up_results(tmp_path) / "gowalla"
+    table = json.loads((folder / "table2.json").read_text())
+    popular = {**table[0], "method": "popularity", "backbone": None, "sparsity": 100.0}
+    (folder / "table2.json").write_text(json.dumps([*table, popular | {"ndcg10": 0.03}]))
+    (folder / "table1.json").write_text(json.dumps([{"users": 2000, "items": 30}]))
+    sizes = {"full lightgcn": (40e6, 0.2), "cerp-learned lightgcn": (2e6, 0.15), "svd": (4e5, 0.1)}
+    points = [
+        {"method": name, "file_bytes": size, "ndcg10": score, "valid_ndcg10": score, "seed": 0}
+        for name, (size, score) in sizes.items()
+    ]
+    (folder / "frontier.json").write_text(json.dumps(points))
+    told, picture, _ = opening(ResultsIndex(tmp_path))
+    assert told.startswith("Gowalla has 2,000 people and 30 places. ")
+    assert "takes 40.0 MB and reaches an NDCG@10 of 0.2000" in told
+    assert "for everybody have 0.0300" in told
+    assert "0.1500, 75% of the full size, in a file of 2.0 MB" in told
+    assert "0.1000 in 0.4 MB" in told
+    assert picture.endswith("(frontier.svg)")
+
+
+def test_refits_stand_beside_the_public_leaderboards(tmp_path: Path):
+    rows = [
+        {"method": "full", "sparsity": 0.0, "recall20": 0.18, "ndcg20": 0.15},
+        {"method": "full", "sparsity": 0.0, "recall20": 0.20, "ndcg20": 0.17},
+        {"method": "ud", "sparsity": 99, "recall20": 0.1, "ndcg20": 0.05},
+    ]
+    (tmp_path / "gowalla").mkdir()
+    (tmp_path / "gowalla" / "leaderboard.json").write_text(json.dumps(rows))
+    *_, table = leaderboard_parts(ResultsIndex(tmp_path))
+    assert "| LightGCN (BARS) |    0.1820 |  0.1547 |     - |" in table
+    assert "| full            |    0.1900 |  0.1600 |     2 |" in table
+    assert "| ud, 99%         |    0.1000 |  0.0500 |     1 |" in table
+
+
+def test_settings_outside_the_papers_grids_are_listed(tmp_path: Path):
+    def of(method: str, **train: Any) -> MeasuredCell:
+        config = {"train": TrainConfig(**train).__dict__}
+        return MeasuredCell(RecipeRun(method), None, result(f"{method}-a", config=config))
+
+    found = [
+        of("ud", learning_rate=1e-2, weight_decay=1e-7),
+        of("pep", learning_rate=3e-3, weight_decay=0.0),
+        of("full", optimizer="adamw", weight_decay=0.04, learning_rate=1e-3, schedule="cosine"),
+    ]
+    (tmp_path / "gowalla").mkdir()
+    Record("table2", "gowalla", DATA, found).write(tmp_path / "gowalla" / "table2-runs.json")
+    *_, table = outside_parts(ResultsIndex(tmp_path))
+    assert [line.split("|")[1].strip() for line in table.splitlines()[2:]] == ["pep", "full"]
+    assert "rate 0.003, no decay" in table
+    assert "adamw, decay 0.04, cosine over 60 epochs" in table
 
 
 def test_a_row_tells_how_often_its_test_part_was_seen(tmp_path: Path):
@@ -671,6 +752,39 @@ def test_a_row_tells_how_often_its_test_part_was_seen(tmp_path: Path):
     assert readings_of_test(asked, result("ud-new"), None) == 1
     record.write(tmp_path / "record.json")
     assert Record.read(tmp_path / "record.json") == record
+
+
+def test_results_of_other_conventions_are_shown_until_their_row_is_measured_again(tmp_path: Path):
+    splits = synthetic(60, 40, 600).split(seed=0)
+    asked = recipe("methods", RecipeRun("cerp"), RecipeRun("ud"))
+    planned = plan(asked, "synthetic")
+    names = {one.run.method: one.job.method for one in planned}
+    shared = {"fingerprint": splits.learning_fingerprint, "config": planned[0].job.config.to_dict()}
+
+    def of(method: str, seed: int, judging: int | None) -> MeasuredCell:
+        config = next(one for one in planned if one.run.method == method).job.config.to_dict()
+        values = {**shared, "config": config, "judging": judging}
+        return MeasuredCell(RecipeRun(method, seeds=3), None, result(names[method], seed, **values))
+
+    older = [of("cerp", 0, None), of("cerp", 1, None), of("ud", 0, None)]
+    earlier = Record("made-up", "synthetic", DATA, [*older, of("ud", 10, JUDGING)])
+    results = Results(tmp_path)
+    assert take_over(earlier, planned, results) == 3
+    assert [one.cell for one in results.all] == [of("ud", 10, JUDGING).result.cell]
+    record = new_record(asked, "synthetic", splits, planned, results, {}, earlier)
+    # Of UD today's alone; of CERP, which has none of today's, the older ones.
+    assert [(one.run.method, one.result.seed) for one in record.found] == [
+        ("ud", 10),
+        ("cerp", 0),
+        ("cerp", 1),
+    ]
+    assert record.intervals == []
+    by_name = {line.run.method: line for line in lines(asked, record, "lightgcn", "99%")}
+    assert (by_name["cerp"].seeds, by_name["cerp"].is_older) == ("2 older", True)
+    assert (by_name["ud"].seeds, by_name["ud"].is_older) == ("1 of 2", False)
+    assert [row["judging"] for row in rows(asked, record)] == [JUDGING, 1, 1]
+    again = readings_of_test(RecipeRun("cerp"), of("cerp", 0, JUDGING).result, earlier)
+    assert again == 2, "judged by other conventions, the test part was read once more"
 
 
 def test_a_best_epoch_that_is_the_last_is_marked():
@@ -703,18 +817,20 @@ def test_the_page_counts_what_holds_and_names_the_rest(tmp_path: Path):
         interval("pep-default-c", -0.01, 0.03),
         interval("hash-default-d", 0.05, 0.0002, seeds=1),
         interval("dhe-default-e", 0.05, None),
+        interval("cce-default-g", -0.05, 0.0002),
         interval("full-default-f", -0.05, 0.0002),  # no rival, but one of the table
     ]
     record = Record("table2", "gowalla", DATA, found, [], intervals)
     (tmp_path / "gowalla").mkdir()
     record.write(tmp_path / "gowalla" / "table2-runs.json")
-    [told, *_] = findings(ResultsIndex(tmp_path))
-    assert (
-        "mlp at 99%: better than 1 of 5, not clear: qr pep, too few seeds: hash, users only: dhe "
-        "(t-test over seeds: 1 of 1 differ)"
-    ) in told
-    assert "In all: 1 better, 2 not clear, 1 too few seeds, 1 users only." in told
-    assert "lightgcn at 99%: missing" in told
+    *_, table, told = standing_parts(ResultsIndex(tmp_path))
+    lines = {line.split("|")[1].strip(): line.split("|")[2:-1] for line in table.splitlines()}
+    header = [cell.strip() for cell in lines["Gowalla"]]
+    at_99 = dict(zip(header, (cell.strip() for cell in lines["mlp, 99%"]), strict=True))
+    counts = {"better": "1", "worse": "1", "not clear": "2", "too few seeds": "1"}
+    assert at_99 == {"rivals": "6", **counts, "users only": "1", "t-test": "1 of 1"}
+    assert {cell.strip() for cell in lines["lightgcn, 99%"]} == {"-"}
+    assert told == "CERP is worse than cce (mlp, 99%)."
 
 
 def test_what_a_larger_gamma_does_is_told_beside_the_ablation(tmp_path: Path):
@@ -728,16 +844,17 @@ def test_what_a_larger_gamma_does_is_told_beside_the_ablation(tmp_path: Path):
         {**shared, **figures, "value": 0.001},
         {**shared, **figures, "value": 1.0, "backbone": "mlp"},
     ]
+    by_gamma = [{**row, "setting": "prune.gamma"} for row in by_gamma]
     (tmp_path / "gowalla").mkdir()
     for name, table in (("table3", ablation), ("fig-gamma", by_gamma)):
         (tmp_path / "gowalla" / f"{name}.json").write_text(json.dumps(table))
     found = "\n".join(findings(ResultsIndex(tmp_path)))
-    assert "raises the dimension in 0 of 1 cells of table 3 and lowers the overlap in 0." in found
-    assert "raises the dimension in 1 of 1 cells of table 3 and lowers the overlap in 0." in found
-    assert (
-        "lightgcn, no penalty: 18.00, 0.50%, 0.0900; gamma = 0.001: 18.00, 0.50%, 0.0900; "
-        "gamma = 0.1: 19.00, 0.25%, 0.0900." in found
-    )
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in found.splitlines()]
+    assert ["gamma halved after every epoch", "in 0 of 1 cells", "in 0 of 1"] in lines
+    assert ["gamma keeps its first value", "in 1 of 1 cells", "in 0 of 1"] in lines
+    assert ["lightgcn, no penalty", "18.00", "0.50%", "0.0900"] in lines
+    assert ["lightgcn, 0.1", "19.00", "0.25%", "0.0900"] in lines
+    assert not any(line and line[0].startswith("mlp, 1") for line in lines), "nothing beside it"
 
 
 @pytest.mark.parametrize(("epochs", "is_over"), [(3, False), (10, True)])
@@ -759,18 +876,21 @@ def test_a_penalty_that_was_over_before_pruning_is_told(
 
 
 def test_a_method_that_aims_at_one_budget_lacks_nothing_at_the_others(tmp_path: Path):
-    page = summary(tmp_path)
-    assert page.count("| OptEmbed                   | missing |       - |       - |") == 2
+    folder = made_up_results(tmp_path)
+    path = folder / "gowalla" / "table2.json"
+    ud = json.loads(path.read_text())[0]
+    path.write_text(json.dumps([{**ud, "method": "optembed", "sparsity": 90}]))
+    assert "| OptEmbed     | 0.0500 |      - |      - |" in summary(folder)
 
 
 def test_what_was_tried_and_refused_is_not_called_missing(tmp_path: Path):
     for dataset, why in (("ml-1m", "the budget is too small"), ("lastfm", "not run yet")):
-        cell = {"run": {"method": "qr"}, "why": why}
+        cell = MissingCell(RecipeRun("qr"), "shuffled", "lightgcn", "99%", 0, why)
         (tmp_path / dataset).mkdir()
-        text = json.dumps({"found": [], "missing": [cell]})
-        (tmp_path / dataset / "other-data-runs.json").write_text(text)
+        record = Record("other-data", dataset, DATA, missing=[cell])
+        record.write(tmp_path / dataset / "other-data-runs.json")
     page = summary(tmp_path)
-    assert "| QR, shuffled ids   | not possible | missing |       missing |" in page
+    assert "| QR, shuffled ids | not possible | missing |       missing |" in page
     assert "[complete; 1 not possible](../results/ml-1m/other-data.md)" in page
     assert "[0 of 1 cells](../results/lastfm/other-data.md)" in page
 
@@ -789,16 +909,19 @@ def test_stalls_of_several_seeds_are_one_mean(tmp_path: Path):
     rows = [{**row, "seed": seed, "stalls_at": 94.0 + 2 * seed} for seed in range(2)]
     (tmp_path / "gowalla").mkdir()
     (tmp_path / "gowalla" / "table3.json").write_text(json.dumps(rows))
-    assert "projection: default, mlp, 99%: 95.00%." in "\n".join(findings(ResultsIndex(tmp_path)))
+    assert "| default, mlp, 99% |    95.00% |" in "\n".join(findings(ResultsIndex(tmp_path)))
 
 
 def test_sensitivities_are_told_by_value_with_the_spread_of_seeds(tmp_path: Path):
     values = [(4000, 0.03, "mlp"), (4000, 0.05, "mlp"), (5000, 0.06, "mlp")]
-    rows = [{"value": value, "ndcg10": score, "backbone": name} for value, score, name in values]
+    rows = [
+        {"setting": "buckets", "value": value, "ndcg10": score, "backbone": name}
+        for value, score, name in values
+    ]
     (tmp_path / "gowalla").mkdir()
     (tmp_path / "gowalla" / "fig-buckets.json").write_text(json.dumps(rows))
-    [*_, found] = findings(ResultsIndex(tmp_path))
+    found = "\n".join(findings(ResultsIndex(tmp_path)))
     # Two scores that lie .02 apart deviate by .02/√2 = .0141.
-    told = "here: lightgcn, missing; mlp, 4000: 0.0400 ± 0.0141, 5000: 0.0600."
-    assert f"The paper says that more buckets are not always better; {told}" in found
-    assert "LightGCN is more sensitive to gamma than the MLP; here: missing." in found
+    assert "| 4000    |  missing | 0.0400 ± 0.0141 |" in found
+    assert "| 5000    |  missing |          0.0600 |" in found
+    assert "The paper: LightGCN is more sensitive to gamma than the MLP. Here: missing." in found

@@ -61,7 +61,17 @@ def settings_of_ud(monkeypatch: pytest.MonkeyPatch) -> None:
     [("92%", 1e-2), ("95%", 1e-2), ("98%", 1e-3), ("99.5%", 1e-3), ("400KB", 1e-2), ("5000", 1e-2)],
 )
 def test_the_nearest_budget_that_was_searched_gives_the_settings(budget: str, rate: float):
-    assert searched_settings("gowalla", "ud", "mlp", budget) == {"train": {"learning_rate": rate}}
+    # UD with the MLP has more epochs than its preset, too.
+    expected = {"train": {"learning_rate": rate, "epochs": 300}}
+    assert searched_settings("gowalla", "ud", "mlp", budget) == expected
+
+
+def test_what_compresses_the_full_table_trains_it_as_full_size_is_trained_best():
+    best = searched_settings("gowalla", "full", "lightgcn", "99%")
+    assert best["train"]["optimizer"] == "adamw"
+    for method in ("pca", "pq", "opq", "rq"):
+        assert searched_settings("gowalla", method, "lightgcn", "400KB") == best
+    assert searched_settings("gowalla", "cce", "lightgcn", "99%") == {}
 
 
 def planned(dataset: str, backbone: str, *, is_searched: bool = True) -> list[tuple[Any, ...]]:
@@ -118,3 +128,19 @@ def test_full_size_has_the_shortest_of_the_best_settings_of_its_own_search():
     in_use = searched_settings("gowalla", "full", "lightgcn", "full")["train"]
     assert in_use.items() <= shorter.items()
     assert in_use.keys() >= {"optimizer", "learning_rate", "weight_decay", "schedule", "epochs"}
+
+
+def test_hashed_and_learned_rows_have_searches_of_their_own_and_the_papers_preset_none(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    by_method = {
+        "cerp-hash": {"99%": FAST, "any": FAST},
+        "cerp-learned": {"99%": SLOW, "any": SLOW},
+    }
+    monkeypatch.setattr(searched, "_searched", lambda: {"gowalla": {"lightgcn": by_method}})
+    runs = (RecipeRun("cerp"), RecipeRun("cerp-learned"), RecipeRun("cerp", preset="paper"))
+    made = Recipe("made-up", "Made up", "methods", "", ("99%",), ("lightgcn",), runs, searched=True)
+    configs = [one.job.config for one in plan(made, "gowalla")]
+    assert [config.train.learning_rate for config in configs] == [1e-2, 1e-3, 1e-2]
+    assert [config.assignment for config in configs] == ["hash", "learned", "hash"]
+    assert configs[2].train.weight_decay == 1e-5, "the paper's preset is as it was"

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from cerp.comparison.statistics import spread
+from cerp.evaluation.metrics import JUDGING
 from cerp.paper.published import Row
-from cerp.paper.record import NOT_RUN
+from cerp.paper.record import NOT_RUN, Record
 
-MISSING, REFUSED = "missing", "not possible"
+MISSING, REFUSED, NOTHING = "missing", "not possible", "-"
+OLDER = "°"
+"""After figures that other conventions judged than those of today."""
 
 
 class ResultsIndex:
@@ -28,13 +32,17 @@ class ResultsIndex:
         }
         self.rows = list(rows.values())
 
+    def found(self, **wanted: Any) -> list[Row]:
+        """The rows with these values, one for each seed."""
+        return [row for row in self.rows if wanted.items() <= row.items()]
+
     def scores(self, **wanted: Any) -> list[float]:
         """NDCG@10 of every seed of the rows with these values."""
-        return [row["ndcg10"] for row in self.rows if wanted.items() <= row.items()]
+        return [row["ndcg10"] for row in self.found(**wanted)]
 
     def shown(self, **wanted: Any) -> str:
-        """The mean of `scores`, with its deviation."""
-        return spread(found) if (found := self.scores(**wanted)) else MISSING
+        """The mean of `scores`, with its deviation; marked where it is older."""
+        return shown_spread(self.found(**wanted), "ndcg10") or MISSING
 
     def is_refused(self, dataset: str, recipe: str, method: str) -> bool:
         """Whether a method was tried, and could not meet the budgets of a recipe."""
@@ -47,18 +55,39 @@ class ResultsIndex:
         file = self.folder.joinpath(*path)
         return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
+    def record(self, dataset: str, recipe: str) -> Record | None:
+        """The record of a recipe; None where there is none."""
+        path = self.folder / dataset / f"{recipe}-runs.json"
+        return Record.read(path) if path.exists() else None
+
     def status(self, dataset: str, recipe: str) -> str:
         """How far a recipe is."""
-        record = self.read(dataset, f"{recipe}-runs.json")
+        record = self.record(dataset, recipe)
         if record is None:
             return MISSING
-        found, reasons = len(record["found"]), [cell["why"] for cell in record["missing"]]
-        link = f"../results/{dataset}/{recipe}.md"
-        if NOT_RUN in reasons:
+        older = sum(entry.result.is_older for entry in record.found)
+        found, reasons = len(record.found) - older, [cell.why for cell in record.missing]
+        if not found and older:
+            state = f"{older} older cells"
+        elif NOT_RUN in reasons:
             state = f"{found} of {found + len(reasons)} cells"
         else:
             state = f"complete; {len(reasons)} {REFUSED}" if reasons else "complete"
-        return f"[{state}]({link})"
+        return f"[{state}](../results/{dataset}/{recipe}.md)"
+
+
+def shown_spread(rows: Sequence[Row], name: str) -> str:
+    """The mean of a figure over the rows that have it, with its deviation; empty: none has it."""
+    values = [row[name] for row in rows if row.get(name) is not None]
+    if not values:
+        return ""
+    return spread(values) + OLDER * any(row.get("judging", JUDGING) != JUDGING for row in rows)
+
+
+def shown_mean(rows: Sequence[Row], name: str) -> str:
+    """The mean of a figure over the rows that have it; a dash where none has."""
+    values = [row[name] for row in rows if row.get(name) is not None]
+    return f"{mean(values):.4f}" if values else NOTHING
 
 
 def _key(row: Row) -> tuple[Any, ...]:

@@ -17,8 +17,8 @@ def paper(
     recipe: Annotated[
         str,
         typer.Argument(
-            help="table1, table2, table2-bytes, table3, other-data, fig-heatmap, fig-gamma, "
-            "fig-buckets, fig-threshold, or a recipe file of your own (.toml)."
+            help="table1, table2, table2-bytes, table3, other-data, leaderboard, fig-heatmap, "
+            "fig-gamma, fig-buckets, fig-threshold, or a recipe file of your own (.toml)."
         ),
     ],
     dataset: Annotated[
@@ -32,7 +32,8 @@ def paper(
         Path | None, typer.Option(help="A folder or file to read, if the name does not tell.")
     ] = None,
     methods: Annotated[
-        list[str] | None, typer.Option(help="Run only these, such as cerp,ud; repeatable.")
+        list[str] | None,
+        typer.Option(help="Run only these, in this order, such as cerp,ud; repeatable."),
     ] = None,
     backbone: Annotated[
         list[str] | None, typer.Option(help="Run only with these; repeatable.")

@@ -102,7 +102,7 @@ def train(
         typer.Option(
             "--item-only",
             help="A file without users: whoever asks brings the items that they like. Of mf; "
-            "neighbours and svd are always so.",
+            "ease, neighbours and svd are always so.",
         ),
     ] = False,
     backbone: Annotated[
@@ -112,8 +112,8 @@ def train(
     method: Annotated[
         str | None,
         typer.Option(
-            help=f"{', '.join(METHODS)}; full is no compression; filter, neighbours and als need "
-            "no training, filter and als no budget.  [default: cerp]"
+            help=f"{', '.join(METHODS)}; full is no compression; ease, filter, neighbours, svd and "
+            "als need no training, ease, filter and als no budget.  [default: cerp]"
         ),
     ] = None,
     preset_name: Annotated[

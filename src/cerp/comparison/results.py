@@ -25,7 +25,7 @@ from cerp.comparison.metrics import MAIN_METRIC, METRICS, field_of, figures_in
 from cerp.comparison.statistics import Seeds
 from cerp.config import Config, differences
 from cerp.errors import ConfigError, DataError
-from cerp.evaluation.metrics import Metrics
+from cerp.evaluation.metrics import JUDGING, Metrics
 from cerp.files import make_folder, write_bytes, write_text
 from cerp.runs.facts import ModelFacts
 
@@ -82,6 +82,9 @@ class Result:
     """Share of the items that are in anybody's list."""
     valid_ndcg10: float | None = None
     seconds: float | None = None
+    judging: int | None = None
+    """The number of the conventions that judged (`cerp.evaluation.metrics.JUDGING`); None: the
+    first, before results said."""
 
     def score(self, metric: str) -> float | None:
         """One of `METRICS` on the test part; None for a refused cell."""
@@ -98,6 +101,11 @@ class Result:
         """Whether validation still rose when training ended: longer might have been better."""
         epochs = (self.config or {}).get("train", {}).get("epochs")
         return self.is_random and bool(self.best_epoch) and self.best_epoch == epochs
+
+    @property
+    def is_older(self) -> bool:
+        """Whether other conventions judged than those of today."""
+        return self.judging != JUDGING
 
     @property
     def is_random(self) -> bool:

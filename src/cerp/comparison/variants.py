@@ -59,8 +59,8 @@ NAMED: dict[str, Variant] = {
         "optembed",
         space=_PRUNING
         | {
-            "method_options.threshold_learning_rate": Range(1e-5, 1e-1),
-            "method_options.threshold_penalty": Range(1e-6, 1e-1),
+            "method_options.threshold_learning_rate": Range(1e-2, 1.0),
+            "method_options.threshold_penalty": Range(1e-3, 1e-1),
         },
     ),
     "pq": Variant("pq", space=_BOOKS),
@@ -76,6 +76,12 @@ NAMED: dict[str, Variant] = {
     "full-int4": Variant("full", {"value_precision": "int4"}),
     "full-int8": Variant("full", {"value_precision": "int8"}),
     "magnitude": Variant("magnitude", space=_PRUNING),
+    # From a full table that is trained to its end, pruned when it is over or on the way.
+    "magnitude-best": Variant("magnitude", {"method_options": {"dense_epochs": 250}}),
+    "magnitude-gradual": Variant(
+        "magnitude",
+        {"method_options": {"dense_epochs": 250, "pace": "gradual"}, "prune": {"dense_share": 0.0}},
+    ),
     "magnitude-codebooks": Variant("magnitude", {"method_options": {"of": "codebooks"}}, _PRUNING),
     "pep": Variant("pep", space=_PRUNING),
     # Like CERP, QR shares rows between neighbours: raw ids would leak here too.

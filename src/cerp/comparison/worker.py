@@ -34,7 +34,7 @@ from cerp.data.splits import Part, Splits
 from cerp.errors import BudgetError, CerpError
 from cerp.evaluation.baselines import Popularity
 from cerp.evaluation.evaluate import evaluate, users_to_judge
-from cerp.evaluation.metrics import Metrics
+from cerp.evaluation.metrics import JUDGING, Metrics
 from cerp.files import errors_named
 from cerp.runs.fit import fit_all
 from cerp.runs.fitted_model import FittedModel
@@ -130,6 +130,7 @@ def _popularity(job: Job, splits: Splits, folder: JobFolder) -> Result:
         fingerprint=splits.learning_fingerprint,
         version=__version__,
         device="cpu",
+        judging=JUDGING,
         **scores_of({part: judged[part].summary() for part in JUDGED}),
     )
 
@@ -175,6 +176,7 @@ def _trained(
         version=__version__,
         device=device,
         is_tuned=job.is_tuned,
+        judging=JUDGING,
         **figures,
     )
 

@@ -38,6 +38,10 @@ catalogue that is in anybody's list. Head: the 20% of items with the most traini
 interactions, ties in native order; tail: the rest; in both only the truth is restricted.
 """
 """What the numbers mean; to be printed beside them."""
+JUDGING = 2
+"""The number of these conventions, to be kept with figures: those of another number are not to be
+compared with them. In 1, items that training never saw could be recommended, and users without
+training rows got the model's list."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,7 @@ METHODS: Registry[type[Method]] = Registry(
         "cce": "cerp.methods.cce.method:Cce",
         "cerp": "cerp.methods.cerp:Cerp",
         "dhe": "cerp.methods.dhe:Dhe",
+        "ease": "cerp.methods.ease:Ease",
         "esapn": "cerp.methods.esapn.method:Esapn",
         "features": "cerp.methods.features:Features",
         "filter": "cerp.methods.filter:Filter",

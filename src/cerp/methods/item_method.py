@@ -35,6 +35,9 @@ class ItemMethod(Method):
     def smallest(self, splits: Splits) -> ItemModel:
         """What takes the fewest bytes of all that could be found."""
 
+    def check(self, splits: Splits) -> None:
+        """Refuse data that it is not possible for, before anything is searched."""
+
     @abstractmethod
     def find(self, context: Context, final: Splits, room: Room, most: int) -> Found:
         """What fills a limit and what validation likes best.

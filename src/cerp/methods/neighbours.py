@@ -80,14 +80,15 @@ class Neighbours(ItemMethod):
                 for one in found.tried
             ],
         }
-        return Found(_tensors(weights), facts)
+        return Found(tensors_of(weights), facts)
 
     def model_of(self, found: Found) -> Weights:
         """The weights that a search found."""
         return Weights(**{name: found.tensors[name].numpy() for name in ARRAYS})
 
 
-def _tensors(weights: Weights) -> dict[str, torch.Tensor]:
+def tensors_of(weights: Weights) -> dict[str, torch.Tensor]:
+    """The arrays of weights, by the names in `ARRAYS`."""
     return {name: torch.from_numpy(np.ascontiguousarray(getattr(weights, name))) for name in ARRAYS}
 
 

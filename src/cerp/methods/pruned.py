@@ -11,6 +11,7 @@ from cerp.config import PruneConfig
 from cerp.methods.base import Context, Method, Search
 from cerp.models.embeddings.base import Embedding
 from cerp.models.embeddings.prunable import PrunableEmbedding
+from cerp.models.recommender import Recommender
 from cerp.pruning.functional import top_mask
 from cerp.training.search_result import Found
 from cerp.training.stages import prune
@@ -35,8 +36,12 @@ class Pruned(Method):
 
     def search(self, context: Context) -> Search:
         """Masks and pruned values for each limit."""
+        return self.pruned(context, context.recommender(self.fresh(context)))
+
+    def pruned(self, context: Context, model: Recommender) -> Search:
+        """The same of a model that is there already; it is used up."""
         found, history = prune(
-            context.recommender(self.fresh(context)),
+            model,
             context.splits,
             self.pruning(context),
             list(context.limits),

@@ -48,12 +48,17 @@ def earlier_record(path: Path, splits: Splits) -> Record | None:
 def take_over(earlier: Record | None, planned: Sequence[Planned], results: Results) -> int:
     """Let the results of earlier calls count, wherever they were run.
 
-    How many do not, because the settings of their runs have changed since.
+    How many do not, because the settings of their runs have changed since, or because other
+    conventions judged them; the latter stay in the record until their row is measured again.
     """
     if earlier is None:
         return 0
     names = {one.job.method for one in planned}
-    kept = [entry.result for entry in earlier.found if entry.result.method in names]
+    kept = [
+        entry.result
+        for entry in earlier.found
+        if entry.result.method in names and not entry.result.is_older
+    ]
     make_folder(results.folder)
     results.add(kept, "the record of earlier calls")
     return len(earlier.found) - len(kept)
@@ -99,7 +104,7 @@ def _found(
     ]
     kept.sort(key=lambda result: (order[result.method], result.seed))
     patterns = _patterns(kept, results.folder, earlier) if recipe.kind == "heatmap" else {}
-    return [
+    found = [
         MeasuredCell(
             by_name[result.method].run,
             by_name[result.method].ordering,
@@ -108,6 +113,22 @@ def _found(
             readings_of_test(by_name[result.method].run, result, earlier),
         )
         for result in kept
+    ]
+    return [*found, *_older(recipe, found, earlier)]
+
+
+def _older(
+    recipe: Recipe, found: Sequence[MeasuredCell], earlier: Record | None
+) -> list[MeasuredCell]:
+    """Results that other conventions judged, of rows that have none of today's in their cell."""
+    rows = [run.row for run in recipe.runs]
+    measured = [(entry.run.row, entry.backbone, entry.budget) for entry in found]
+    return [
+        entry
+        for entry in (earlier.found if earlier else [])
+        if entry.result.is_older
+        and entry.run.row in rows
+        and (entry.run.row, entry.backbone, entry.budget) not in measured
     ]
 
 
@@ -120,7 +141,7 @@ def readings_of_test(run: RecipeRun, result: Result, earlier: Record | None) -> 
         and entry.result.cell._replace(method=result.method) == result.cell
     ]
     for entry in same_row:
-        if entry.result.method == result.method:
+        if (entry.result.method, entry.result.judging) == (result.method, result.judging):
             return entry.test_readings
     return 1 + sum(entry.test_readings or 1 for entry in same_row)
 
@@ -179,7 +200,7 @@ def _intervals(
     found: Sequence[MeasuredCell], results: Results, earlier: Record | None
 ) -> list[Interval]:
     """CERP, the first of the recipe's runs of it, against every other run in its cells."""
-    cerp = next((entry.run for entry in found if entry.run.method == CERP), None)
+    cerp = next((entry.run.row for entry in found if entry.run.method == CERP), None)
     known = {
         (entry.against, entry.backbone, entry.budget): entry
         for entry in (earlier.intervals if earlier else [])
@@ -187,10 +208,12 @@ def _intervals(
     cells: dict[tuple[str, str, str], tuple[list[Result], list[Result]]] = {}
     for backbone, budget in _cells(found, cerp):
         here = [entry for entry in found if is_in_cell(entry, backbone, budget)]
-        mine = [entry.result for entry in here if entry.run == cerp]
-        for name in dict.fromkeys(entry.result.method for entry in here if entry.run != cerp):
+        mine = [entry.result for entry in here if entry.run.row == cerp]
+        rivals = (entry.result.method for entry in here if entry.run.row != cerp)
+        for name in dict.fromkeys(rivals):
             others = [entry.result for entry in here if entry.result.method == name]
-            cells[name, backbone, budget] = mine, others
+            if len({one.judging for one in (*mine, *others)}) == 1:
+                cells[name, backbone, budget] = mine, others
     judged = _Judgements(results)
     pairs = {
         key: (first, second)
@@ -204,14 +227,15 @@ def _intervals(
         if key in new:
             one = new[key]
             kept.append(Interval(*key, seeds, one.mean, one.low, one.high, one.p_value))
-        elif before is not None and before.seeds == seeds:
+        elif before is not None and before.seeds == seeds and before.is_older == mine[0].is_older:
             kept.append(before)  # found on the machine that has the values
     return kept
 
 
 def _cells(found: Sequence[MeasuredCell], run: RecipeRun | None) -> list[tuple[str, str]]:
-    """Backbones and budgets of a run."""
-    cells = ((entry.result.backbone, entry.result.budget) for entry in found if entry.run == run)
+    """Backbones and budgets of a row."""
+    own = [entry.result for entry in found if entry.run.row == run]
+    cells = ((result.backbone, result.budget) for result in own)
     return [(backbone, budget) for backbone, budget in dict.fromkeys(cells) if backbone and budget]
 
 

@@ -59,6 +59,7 @@ def _shared_keys(entry: MeasuredCell, dataset: str) -> Row:
         "seed": result.seed,
         "best_epoch": result.best_epoch,
         "test_readings": entry.test_readings,
+        "judging": result.judging or 1,
         "nnz": result.nnz or 0,
         "bytes": stored_bytes(result),
         **_codebooks(result),

@@ -19,7 +19,9 @@ from cerp.paper.recipe import Recipe
 from cerp.paper.record import Record
 from cerp.paper.table_lines import Line, cells, lines, printed_figure
 
-NO_RIVALS = ("cerp", "cerp-learned", "full", "popularity")
+WITHOUT_BUDGET = ("full", "ease")
+"""What is stored whole: not what the others are to be measured by."""
+NO_RIVALS = ("cerp", "cerp-learned", "popularity", *WITHOUT_BUDGET)
 """What CERP's improvement is not measured against."""
 AT_ONE_SPARSITY = ("autoemb", "dhe", "esapn", "optembed")
 """The paper has these once, at about 90%."""
@@ -68,7 +70,6 @@ def method_sections(recipe: Recipe, record: Record) -> list[TableSection]:
         notes = _improvements(cerp, here, [row for row in printed if row["sparsity"] == percent])
         best: frozenset[Place] = frozenset()
         for name, shown in FIGURES.items():
-            # Full size keeps no budget: it is not what the others are to be measured by.
             figures = [_mean(line, name) if _is_ranked(line) else None for line in ranked]
             best |= best_in(HEADER.index(shown), figures)
         sections.append(TableSection(f"{backbone}, {budget}", HEADER, rows, notes, best))
@@ -94,7 +95,7 @@ def _row(line: Line, printed: Row | None, against: str, p_over_seeds: str) -> tu
 
 
 def _is_ranked(line: Line) -> bool:
-    return bool(line.found) and line.run.method != "full"
+    return bool(line.found) and line.run.method not in WITHOUT_BUDGET
 
 
 def _mean(line: Line, name: str) -> float | None:
@@ -107,8 +108,11 @@ def _bytes(line: Line) -> str:
 
 
 def _against(line: Line, cerp: Line | None, marks: Mapping[str, str]) -> tuple[str, str]:
-    """CERP's score over a line's, whether the difference holds, and the p of the t-test."""
-    if cerp is None or line is cerp or not line.found or not line.score:
+    """CERP's score over a line's, whether the difference holds, and the p of the t-test.
+
+    Nothing where other conventions judged one of the two.
+    """
+    if cerp is None or line is cerp or not line.score or line.is_older != cerp.is_older:
         return NOTHING, NOTHING
     percent = improvement(cerp.mean(SCORE), line.score)
     mark = marks.get(line.found[0].result.method, "no interval")
@@ -131,6 +135,7 @@ def _improvements(cerp: Line | None, here: list[Line], printed: list[Row]) -> li
         line.name: {name: line.mean(name) for name in SHOWN}
         for line in here
         if line.run.method not in NO_RIVALS and line.found
+        if cerp is not None and line.is_older == cerp.is_older
     }
     if cerp is not None and rivals:
         mine = {name: cerp.mean(name) for name in SHOWN}

@@ -16,7 +16,7 @@ from cerp import methods
 from cerp.comparison.jobs import Job, seeds_of
 from cerp.comparison.variants import POPULARITY, has_budget, has_vectors, nested, variant
 from cerp.config import RENAMED, Config, differences
-from cerp.errors import ConfigError
+from cerp.errors import ConfigError, MissingExtra
 from cerp.paper.published import bucket_count
 from cerp.paper.recipe import Recipe, RecipeRun
 from cerp.paper.searched import searched_settings
@@ -38,9 +38,20 @@ class Planned:
     def ordering(self) -> str | None:
         """The order of ids, where the method's vectors depend on it."""
         config = self.job.config
-        if config is None or not methods.method(config.method, config.method_options).is_ordered:
+        if config is None or self.lacks is not None:
+            return None
+        if not methods.method(config.method, config.method_options).is_ordered:
             return None
         return config.ordering if config.assignment == "hash" else None
+
+    @property
+    def lacks(self) -> str | None:
+        """Why it cannot be run here, where the method needs a package that is not installed."""
+        config = self.job.config
+        method = None if config is None else methods.METHODS[config.method]
+        if method is None or method.package is None or method.is_installed():
+            return None
+        return str(MissingExtra(f"The method {self.run.method!r}", *method.package))
 
 
 def plan(recipe: Recipe, dataset: str, seeds: int | None = None) -> list[Planned]:
@@ -52,7 +63,7 @@ def plan(recipe: Recipe, dataset: str, seeds: int | None = None) -> list[Planned
     for place, seed in enumerate(seeds_of(max(numbers, default=0))):
         for backbone in recipe.backbones:
             for run, number in zip(recipe.runs, numbers, strict=True):
-                if place < number:
+                if place < number and backbone in (run.backbones or recipe.backbones):
                     for job in _jobs(recipe, run, dataset, backbone, seed):
                         found.setdefault(job.name, Planned(run, job))
     return list(found.values())
@@ -65,7 +76,10 @@ def restricted(
     backbones: Sequence[str] = (),
     budgets: Sequence[str] = (),
 ) -> list[Planned]:
-    """The part of a plan with these methods, backbones and budgets; empty ones mean all."""
+    """The part of a plan with these methods, backbones and budgets; empty ones mean all.
+
+    Methods come in the order in which they are named, each with all of its seeds.
+    """
     _refuse_unknown("method", methods, [one.run.method for one in planned])
     _refuse_unknown("backbone", backbones, [one.job.backbone for one in planned])
     _refuse_unknown("budget", budgets, [budget for one in planned for budget in one.job.budgets])
@@ -75,6 +89,8 @@ def restricted(
         if (not methods or one.run.method in methods)
         and (not backbones or one.job.backbone in (*backbones, None))
     ]
+    if methods:
+        kept.sort(key=lambda one: methods.index(one.run.method))
     return [one for one in kept if one.job.budgets]
 
 
@@ -96,10 +112,13 @@ def _jobs(recipe: Recipe, run: RecipeRun, dataset: str, backbone: str, seed: int
     if recipe.setting is not None:
         over += [nested({recipe.setting: run.value})]
     jobs: dict[str, Job] = {}
+    name = AS_PRINTED.get(run.method, run.method)
+    # Two ways to choose rows are two methods to a search; the paper's settings are the paper's.
+    searched = name if method == "cerp" else method
+    is_searched = recipe.searched and run.preset == "default"
     for budget in budgets:
-        found = searched_settings(dataset, method, backbone, budget) if recipe.searched else {}
+        found = searched_settings(dataset, searched, backbone, budget) if is_searched else {}
         entries = tuple(filter(None, [*settings, found, *over]))
-        name = AS_PRINTED.get(run.method, run.method)
         job = _named(run, Job(run.method, backbone, seed, (budget,), entries, variant=name))
         known = jobs.get(job.name)
         jobs[job.name] = job if known is None else replace(known, budgets=(*known.budgets, budget))

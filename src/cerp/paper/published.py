@@ -1,4 +1,7 @@
-"""What the paper printed (Liang et al., ICDM 2023), as data: see published.json."""
+"""What the paper printed (Liang et al., ICDM 2023), as data: see published.json.
+
+Beside it what public leaderboards have for the same data and split.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,6 @@ def bucket_count(dataset: str) -> int | None:
 
 
 def published_rows(table: str, **wanted: Any) -> list[Row]:
-    """The rows of ``table1``, ``table2`` or ``table3`` with these values."""
+    """The rows of ``table1``, ``table2``, ``table3`` or ``leaderboards`` with these values."""
     rows: list[Row] = _published()[table]
     return [row for row in rows if wanted.items() <= row.items()]

@@ -28,6 +28,8 @@ class RecipeRun:
     seeds: int = 1
     budgets: list[str] = field(default_factory=list)
     """Where a method is run under some of the recipe's budgets only."""
+    backbones: list[str] = field(default_factory=list)
+    """Where a method is run with some of the recipe's backbones only."""
     variant: str | None = None
     """What tells it from the others of an ablation or a heat map."""
     value: str | float | None = None
@@ -37,8 +39,8 @@ class RecipeRun:
 
     @property
     def row(self) -> RecipeRun:
-        """What makes it another row of a table: not how many seeds it has, or at which budgets."""
-        return replace(self, seeds=1, budgets=[])
+        """What makes it another row of a table: not how many seeds it has, or in which cells."""
+        return replace(self, seeds=1, budgets=[], backbones=[])
 
     def __post_init__(self) -> None:
         if self.preset not in get_args(PresetName):

@@ -41,7 +41,7 @@ class MeasuredCell:
         return self.result.budget
 
 
-LATER = ("threads", "best_epoch", "ndcg20", "recall20", "tail_ndcg10", "coverage10")
+LATER = ("threads", "best_epoch", "ndcg20", "recall20", "tail_ndcg10", "coverage10", "judging")
 """Entries of a result that those of earlier versions do not have."""
 NOT_RUN = "not run yet"
 """Why a cell is missing that nobody has tried."""
@@ -75,6 +75,11 @@ class Interval:
     """The 95% interval by itself."""
     p_value: float | None = None
     """Before Holm's correction; None in records of earlier versions, which drew users alone."""
+
+    @property
+    def is_older(self) -> bool:
+        """Whether it is of an earlier version, as the results then were."""
+        return self.p_value is None
 
 
 @dataclass(frozen=True)

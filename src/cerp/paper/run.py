@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -16,7 +16,7 @@ from cerp.pages.tables import TablePage, to_markdown
 from cerp.paper.build_record import earlier_record, new_record, take_over
 from cerp.paper.json_rows import rows
 from cerp.paper.output import record_path, write_all
-from cerp.paper.planning import plan, restricted
+from cerp.paper.planning import Planned, plan, restricted
 from cerp.paper.recipe import read_recipe
 from cerp.paper.record import Record
 from cerp.training.devices import chosen_device
@@ -83,6 +83,7 @@ def run_recipe(
     output: Folder = DEFAULT_OUTPUT,
     device: str = "auto",
     verbose: bool = True,
+    rank: Callable[[Planned], float | None] | None = None,
 ) -> Reproduction:
     """Run what a recipe lacks, and write its tables and figures beside the printed ones.
 
@@ -95,7 +96,7 @@ def run_recipe(
     data
         A folder or file to read, if the name does not tell.
     methods, backbones, budgets
-        Run only these; empty: all of the recipe.
+        Run only these, methods in the order in which they are named; empty: all of the recipe.
     seeds
         How often each is trained, in place of the recipe's own number.
     time_limit
@@ -112,6 +113,9 @@ def run_recipe(
         ``auto``, ``cpu``, ``cuda``, or one of several such as ``cuda:1``.
     verbose
         Whether to show how it goes, on standard error.
+    rank
+        What is to come first: the number of a job, the smallest first; None for one leaves it to
+        a later call. Without it jobs come as the recipe has them.
 
     Returns
     -------
@@ -131,7 +135,11 @@ def run_recipe(
         for folder in merge:
             results.merge(Results(Path(folder) / name))
         left_out = take_over(earlier, planned, results)
-        jobs = [one.job for one in chosen]
+        lacking = {one.job.name: why for one in planned if (why := one.lacks)}
+        if rank is not None:
+            ranked = [(number, one) for one in chosen if (number := rank(one)) is not None]
+            chosen = [one for _, one in sorted(ranked, key=lambda entry: entry[0])]
+        jobs = [one.job for one in chosen if one.job.name not in lacking]
         failed: dict[str, str] = {}
         if jobs:
             with display(jobs, results, verbose=verbose) as shown:
@@ -144,7 +152,7 @@ def run_recipe(
                     processes=processes,
                     time_limit=time_limit,
                 )
-        record = new_record(asked, name, splits, planned, results, failed, earlier)
+        record = new_record(asked, name, splits, planned, results, lacking | failed, earlier)
         page = write_all(asked, record, Path(output))
     return Reproduction(
         record,

@@ -16,6 +16,7 @@ from typing import Any
 from cerp.budget import percent_of
 from cerp.comparison.metrics import MAIN_METRIC
 from cerp.comparison.variants import nested
+from cerp.presets import OF_FULL_SIZE
 
 Settings = dict[str, Any]
 """Such as ``{"train.learning_rate": 0.01}``."""
@@ -26,27 +27,38 @@ SCORE = f"valid_{MAIN_METRIC}"
 GOOD_ENOUGH = 0.95
 """Settings of another budget serve where they reach so much of the best score."""
 
+STILL_RISING = (("ud", "mlp"), ("full", "mlp"))
+"""Methods and backbones whose validation figure still rose when the preset's epochs were over: they
+are trained until it does not, or for `MOST_EPOCHS`."""
+EPOCHS, MOST_EPOCHS = "train.epochs", 300
+
 
 def searched_settings(dataset: str, method: str, backbone: str, budget: str) -> Settings:
     """Entries of `Config` that a search found; none where nothing was searched.
+
+    Those of `STILL_RISING` have more epochs beside.
 
     Those of the searched budget whose share of kept values is nearest, as a ratio: 95%
     takes after 90%, not after 99%.
     """
     of_dataset: dict[str, dict[str, dict[str, Settings]]] = _searched().get(dataset, {})
-    by_budget = of_dataset.get(backbone, {}).get(method)
+    searched = of_dataset.get(backbone, {})
+    by_budget = searched.get(method)
+    if by_budget is None and method in OF_FULL_SIZE:
+        by_budget = searched.get("full")  # what it compresses is to be the best that there is
     if by_budget is None:
         return {}
+    longer = {EPOCHS: MOST_EPOCHS} if (method, backbone) in STILL_RISING else {}
     percent = percent_of(budget)
     if percent is None:
-        return nested(by_budget[ANY])
+        return nested(by_budget[ANY] | longer)
 
-    def distance(searched: float) -> float:
-        return abs(math.log((100 - searched) / (100 - percent)))
+    def distance(at: float) -> float:
+        return abs(math.log((100 - at) / (100 - percent)))
 
-    percents = {percent_of(searched): found for searched, found in by_budget.items()}
+    percents = {percent_of(at): found for at, found in by_budget.items()}
     nearest = min((one for one in percents if one is not None), key=distance)
-    return nested(percents[nearest])
+    return nested(percents[nearest] | longer)
 
 
 def best_by_budget(searches: Sequence[Mapping[str, Any]]) -> dict[str, Settings]:

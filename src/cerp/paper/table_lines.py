@@ -38,9 +38,16 @@ class Line:
 
     @property
     def seeds(self) -> str:
-        """How many were run; of how many, if some are missing."""
+        """How many were run; of how many, if some are missing, or that they are older."""
+        if self.is_older:
+            return f"{len(self.found)} older"
         total = len(self.found) + len(self.missing)
         return f"{len(self.found)} of {total}" if self.missing else str(total)
+
+    @property
+    def is_older(self) -> bool:
+        """Whether other conventions judged than those of today."""
+        return any(entry.result.is_older for entry in self.found)
 
     def values(self, name: str) -> list[float]:
         """A figure of every seed that has it."""

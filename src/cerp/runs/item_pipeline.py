@@ -35,7 +35,7 @@ from cerp.runs.fitted_model import FittedModel, item_scorer
 from cerp.runs.pipeline import Pipeline
 from cerp.runs.products import Judged, Searched
 from cerp.sizing.file_overhead import longest_facts
-from cerp.sizing.precision_plan import Candidate, value_limit
+from cerp.sizing.precision_plan import NONE, Candidate, value_limit
 
 LEAST_BITS = 4
 """A value takes at least as many in a file."""
@@ -43,10 +43,15 @@ LEAST_BITS = 4
 
 def item_candidate(splits: Splits, config: Config, method: ItemMethod, budget: str) -> Candidate:
     """What a budget allows; refused where not even the smallest model fits."""
+    method.check(splits)
     file = None if config.max_file_size is None else parse_size(config.max_file_size)
-    size = SizeLimit(Budget.parse(budget).size, file)
-    limits = [8 * one // LEAST_BITS for one in (size.embedding, file) if one is not None]
-    values = value_limit(splits, config, budget)
+    if budget == NONE:  # a weight from each item to each
+        size, limits = SizeLimit(file=file), []
+        values: int | None = splits.num_items**2
+    else:
+        size = SizeLimit(Budget.parse(budget).size, file)
+        limits = [8 * one // LEAST_BITS for one in (size.embedding, file) if one is not None]
+        values = value_limit(splits, config, budget)
     candidate = Candidate(min(limits + ([] if values is None else [values])), Encoding(), size)
     if file is not None:
         final = splits.refit(config.refit) if config.refit else splits

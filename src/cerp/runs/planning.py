@@ -49,13 +49,14 @@ def make_plan(splits: Splits, config: Config, options: RunOptions) -> Plan:
         raise ConfigError(f"a mixture with the graph filter needs {missing}; leave out mix=True")
     _refuse_item_only(config, method)
     candidates: dict[str, tuple[Candidate, ...]]
-    if not method.has_vectors and not method.has_budget:
-        candidates = {NONE: (filter_candidate(splits, config),)}
-        return Plan(config, splits.learning_fingerprint, candidates, None)
     if isinstance(method, ItemMethod):
+        budgets = config.budgets if method.has_budget else (NONE,)
         candidates = {
-            budget: (item_candidate(splits, config, method, budget),) for budget in config.budgets
+            budget: (item_candidate(splits, config, method, budget),) for budget in budgets
         }
+        return Plan(config, splits.learning_fingerprint, candidates, None)
+    if not method.has_vectors:
+        candidates = {NONE: (filter_candidate(splits, config),)}
         return Plan(config, splits.learning_fingerprint, candidates, None)
     backbones.check(config.backbone, config.backbone_options)
     _ = LOSSES[config.loss], PENALTIES[config.prune.penalty]
@@ -82,7 +83,7 @@ def refuse_unselectable(splits: Splits, selection_metric: str) -> None:
 
 def _refuse_item_only(config: Config, method: Method) -> None:
     """Refuse a file without users of what cannot do without them."""
-    if not config.item_only or (method.has_budget and not method.has_vectors):
+    if not config.item_only or isinstance(method, ItemMethod):
         return
     if not method.has_vectors:
         raise ConfigError(
@@ -108,5 +109,5 @@ def pipeline(
     method = METHODS[plan.config.method]
     kind = Pipeline
     if not method.has_vectors:
-        kind = ItemPipeline if method.has_budget else FilterPipeline
+        kind = ItemPipeline if issubclass(method, ItemMethod) else FilterPipeline
     return kind(plan, splits, options, teach)

@@ -1,4 +1,4 @@
-"""The three ways of pruning, as what happens around the steps of the loop."""
+"""The ways of pruning, as what happens around the steps of the loop."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ STARTED_SHARE = 1e-3
 zero while it is trained."""
 ENTITIES_AT_ONCE = 2**16
 """Whose penalty is measured together."""
+KEPT = "kept"
+"""The mask of gradual pruning, in checkpoints."""
 DECAY_TIMES_ROWS = 0.1
 """Threshold decay times the number of rows. The loss moves a threshold through the share of a
 batch that uses its row, so the decay that it is weighed against has to fall alike; with the
@@ -258,8 +260,53 @@ class MagnitudePruning(PruningHooks):
         return replace(usual, gamma=0.0)
 
 
+class GradualPruning(MagnitudePruning):
+    """Plain training in which the smallest entries go along the curve, and stay at zero."""
+
+    plans_projection = False
+    _kept: Tensor | None = None
+
+    @cached_property
+    def clock(self) -> ScheduledClock:
+        """The curve, as `ScheduledPruning` has it."""
+        steps = self.config.epochs * self.steps_per_epoch
+        return ScheduledClock(
+            self.embedding.weight.numel(), tuple(self.limits), steps, self.config.dense_share
+        )
+
+    @torch.no_grad()
+    def before_step(self, step: int) -> None:
+        """Zero what is not among the largest by now; in place, as a recorded step needs it."""
+        weight, wanted = self.embedding.weight, self.clock.wanted(step)
+        if wanted == self.clock.entries:
+            return
+        if self.started is None:
+            self.started = step / self.steps_per_epoch
+        if self._kept is None or step % self.clock.every == 0:
+            self._kept = top_mask(weight.abs(), wanted)
+        weight.mul_(self._kept)
+
+    def after_step(self, step: int) -> bool:
+        """Take what is due."""
+        for _ in self.clock.due(step + 1):
+            self._take(epoch=(step + 1) / self.steps_per_epoch, reached=True)
+        return False
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Also what is kept now."""
+        tensors, facts = super().state()
+        return tensors if self._kept is None else {**tensors, KEPT: self._kept}, facts
+
+    def load_state(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        """The inverse of `state`."""
+        super().load_state(tensors, facts)
+        kept = tensors.get(KEPT)
+        self._kept = None if kept is None else kept.to(self.embedding.weight.device)
+
+
 PRUNING: dict[PruneMode, type[PruningHooks]] = {
     "scheduled": ScheduledPruning,
     "free": FreePruning,
     "magnitude": MagnitudePruning,
+    "gradual": GradualPruning,
 }

@@ -66,7 +66,7 @@ def prune(
     embedding = model.embedding
     assert isinstance(embedding, PrunableEmbedding)
     sampler = training_sampler(model, splits, config, seed)
-    if config.mode != "magnitude":
+    if config.mode in ("scheduled", "free"):
         scale = threshold_scale(embedding, config)
         # Not the seed of the weights: thresholds must not be drawn from the same numbers.
         generator = torch.Generator(device=model.device).manual_seed(seed + 4)

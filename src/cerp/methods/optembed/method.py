@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from cerp.data.ids import Int64Array
+from cerp.errors import TrainingError
 from cerp.methods.base import Context, Search
 from cerp.methods.optembed.evolution import Evolved, Plan, evolve
 from cerp.methods.optembed.supernet import Genes, Supernet
@@ -37,7 +38,9 @@ class OptEmbed(Pep):
     Options: ``genes``, a width for each ``field`` (the original) or ``entity``;
     ``threshold_learning_rate`` of the row thresholds, by plain SGD;
     ``threshold_penalty``, the weight α of ``Σ_f exp(−τ_f)``; ``generations`` and
-    ``population`` of the evolution; ``judged_users``, the size of the sample.
+    ``population`` of the evolution; ``judged_users``, the size of the sample. Both rates are far
+    above the original's 1e-4, with which a threshold moves by 1e-8 a step: with the few steps that
+    a graph takes it would stay where it is (results/optembed.json).
     """
 
     search_stage = "search"
@@ -46,8 +49,8 @@ class OptEmbed(Pep):
     def __init__(
         self,
         genes: Genes = "field",
-        threshold_learning_rate: float = 1e-4,
-        threshold_penalty: float = 1e-4,
+        threshold_learning_rate: float = 0.1,
+        threshold_penalty: float = 0.01,
         generations: int = 30,
         population: int = 20,
         judged_users: int = 1000,
@@ -93,6 +96,12 @@ class OptEmbed(Pep):
     def _found(self, context: Context, model: Recommender, limit: int) -> Found:
         supernet, config = model.embedding, context.config
         assert isinstance(supernet, Supernet)
+        kept = supernet.kept_rows()
+        if not (kept[: supernet.num_users].any() and kept[supernet.num_users :].any()):
+            raise TrainingError(
+                "OptEmbed's thresholds have dropped all users or all items; lower "
+                "threshold_penalty or threshold_learning_rate"
+            )
         judge = ValidationJudge(
             model,
             context.splits,
