@@ -26,6 +26,8 @@ SPECTRAL_DIMENSIONS = 64
 SPECTRAL_ITERATIONS = 8
 LEAF_SIZE = 8
 POWER_ITERATIONS = 10
+STRETCH = 1 << 20
+"""Edges that are gone through together: all at once would take many times their own bytes."""
 
 
 def order(train: Interactions, name: str = "spectral", *, seed: int = 0) -> Int32Array:
@@ -67,16 +69,16 @@ def canonical(train: Interactions) -> Int64Array:
     and degree, four times refined by the multiset of its neighbours' hashes.
     Entities that still tie look alike within four steps of the graph.
     """
-    user, item = train.user.astype(np.int64), train.item + np.int64(train.num_users)
-    degrees = np.bincount(user, minlength=_count(train)) + np.bincount(
-        item, minlength=_count(train)
-    )
+    degrees = np.concatenate([np.diff(train.user_offsets), train.item_counts])
     is_item = np.arange(_count(train)) >= train.num_users
     color = mixed(degrees.astype(np.uint64) * np.uint64(2) + is_item.astype(np.uint64))
     for _ in range(4):
         heard = np.zeros_like(color)
-        np.add.at(heard, user, color[item])
-        np.add.at(heard, item, color[user])
+        for start in range(0, len(train), STRETCH):
+            user = train.user[start : start + STRETCH].astype(np.int64)
+            item = train.item[start : start + STRETCH] + np.int64(train.num_users)
+            np.add.at(heard, user, color[item])
+            np.add.at(heard, item, color[user])
         color = mixed(color ^ mixed(heard))
     return np.lexsort((color, -degrees))
 
