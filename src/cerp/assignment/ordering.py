@@ -69,7 +69,7 @@ def canonical(train: Interactions) -> Int64Array:
     and degree, four times refined by the multiset of its neighbours' hashes.
     Entities that still tie look alike within four steps of the graph.
     """
-    degrees = np.concatenate([np.diff(train.user_offsets), train.item_counts])
+    degrees = entity_degrees(train)
     is_item = np.arange(_count(train)) >= train.num_users
     color = mixed(degrees.astype(np.uint64) * np.uint64(2) + is_item.astype(np.uint64))
     for _ in range(4):
@@ -81,6 +81,15 @@ def canonical(train: Interactions) -> Int64Array:
             np.add.at(heard, item, color[user])
         color = mixed(color ^ mixed(heard))
     return np.lexsort((color, -degrees))
+
+
+def entity_degrees(train: Interactions) -> Int64Array:
+    """Training interactions of each entity, counted without what `train` would keep for it."""
+    degrees = np.zeros(_count(train), dtype=np.int64)
+    for start in range(0, len(train), STRETCH):
+        np.add.at(degrees, train.user[start : start + STRETCH], 1)
+        np.add.at(degrees, train.item[start : start + STRETCH] + np.int64(train.num_users), 1)
+    return degrees
 
 
 def spectral(train: Interactions, seed: int) -> Int64Array:
