@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cerp.assignment import repeated_search
-from cerp.assignment.nearest_rows import nearest_rows
+from cerp.assignment.nearest_rows import nearest_rows, row_scores
 from cerp.assignment.repeated_search import RepeatedSearch
 
 STEP = 2.0**-8
@@ -40,11 +40,10 @@ def test_only_rows_that_moved_are_tried_again(monkeypatch: pytest.MonkeyPatch):
     search = RepeatedSearch(points)
     search.nearest(book)
     tried: list[int] = []
-    plain = repeated_search.row_scores
 
     def counted(points: torch.Tensor, book: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor:
         tried.append(len(book))
-        return plain(points, book, *rest)
+        return row_scores(points, book, *rest)
 
     monkeypatch.setattr(repeated_search, "row_scores", counted)
     moved = book.clone()

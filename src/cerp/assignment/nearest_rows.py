@@ -97,7 +97,7 @@ def doubt(points: Tensor, half_square: Tensor) -> Tensor:
     ``|error| <= (dim + 2) · 2^-24 · (|x|·|C_r| + |C_r|²/2)`` for each of the two.
     """
     largest = float(half_square.max())
-    length = torch.linalg.vector_norm(points, dim=1)
+    length: Tensor = torch.linalg.vector_norm(points, dim=1)
     return length.mul_(math.sqrt(2 * largest)).add_(largest).mul_((points.shape[1] + 4) * 2.0**-23)
 
 
