@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cerp.assignment import ordering
 from cerp.assignment.ordering import ORDERINGS, order
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
@@ -45,6 +46,16 @@ def test_positions_are_a_permutation_of_all_entities(name: str):
 def test_the_same_seed_gives_the_same_order(name: str):
     data = synthetic(60, 40, 500)
     assert np.array_equal(order(data, name, seed=3), order(data, name, seed=3))
+
+
+@pytest.mark.parametrize("name", SAFE)
+def test_how_many_edges_are_gone_through_together_changes_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+):
+    data = synthetic(60, 40, 500)
+    at_once = order(data, name)
+    monkeypatch.setattr(ordering, "STRETCH", 7)
+    assert np.array_equal(order(data, name), at_once)
 
 
 @pytest.mark.parametrize("name", SAFE)

@@ -248,6 +248,18 @@ def test_renumbering_changes_nothing_where_parts_of_the_graph_are_alike():
     assert np.array_equal(after.books, before.books)
 
 
+def test_a_graph_beyond_the_memory_has_codes_from_fewer_dimensions_and_a_sample():
+    data = synthetic(2000, 300, 20_000)
+    plain = graph_codes(data, books=2, rows=4, rank=40)
+    streamed = graph_codes(data, books=2, rows=4, rank=40, memory=2 * 300 * 4 * 20)
+    # 20 columns of float32 fit, twice: 20 · 40 / (40 + 32) of them are kept.
+    assert (plain.books.shape[2], streamed.books.shape[2]) == (40, 11)
+    assert (plain.fitted_to, streamed.fitted_to) == (2300, 2 * 300 * 4 * 20 // (3 * 4 * 11))
+    assert streamed.codes.shape == plain.codes.shape
+    # Rows fitted to a sixth of the entities miss little more of the others.
+    assert streamed.history[-1] < streamed.error < 1.25 * streamed.history[-1]
+
+
 def test_codes_of_a_graph_put_alike_entities_together():
     # Four blocks in which every user has every item: four distinct vectors, one row each.
     user = np.repeat(np.arange(20), 5)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import Any
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cerp.errors import ConfigError, ScoreError
+from cerp.evaluation import ranking
 from cerp.evaluation.ranking import BLOCK, _torch_top_k, exclude, top_k
 
 
@@ -83,6 +85,21 @@ def test_nan_is_refused_wherever_it_is(column: int) -> None:
     scores[1, column] = np.nan
     with pytest.raises(ScoreError, match="NaN"):
         top_k(scores, 2)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_rows_on_several_cores_are_ranked_as_on_one(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = np.random.default_rng(rows).integers(0, 9, (rows, 700)).astype(np.float32)
+    columns, best = top_k(scores, 5)
+    monkeypatch.setattr(ranking, "MANY_SCORES", 1)
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    assert np.array_equal(top_k(scores, 5)[0], columns)
+    assert np.array_equal(top_k(scores, 5)[1], best)
+    scores[-1, 3] = np.nan
+    with pytest.raises(ScoreError, match="NaN"):
+        top_k(scores, 5)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])

@@ -123,3 +123,25 @@ def test_a_large_step_needs_fewer_users(splits: Splits, monkeypatch: pytest.Monk
     everybody = len(np.unique(splits.valid.user))
     assert [trial.users for trial in found.trials] == sorted(trial.users for trial in found.trials)
     assert {trial.users for trial in found.trials} == {25, everybody}
+
+
+def test_those_asked_first_end_a_trial_that_is_clearly_behind(monkeypatch: pytest.MonkeyPatch):
+    # Validation as the start itself recommends: every other pair is behind.
+    start = Exponents(0.25, 0.875, 0.75)
+    data = planted(splits_of(0, users=200, items=240, tastes=2), start)
+    monkeypatch.setattr(search, "COARSE_SAMPLE", 50)
+    found = search_exponents(data, metric="ndcg@5", start=start, quiet=True)
+    assert found.exponents == start
+    assert found.score == 1
+    users = [trial.users for trial in found.trials]
+    assert set(users) == {50, 200}
+    at_small_step = found.trials[users.index(200) :]
+    behind = {(one.exponents.q, one.exponents.p) for one in at_small_step if one.users == 50}
+    # Every fourth of 200 is asked first, about each pair a small step up or down from the start.
+    assert len(behind - {(start.q, start.p)}) == 4
+
+
+def test_each_triple_is_tried_once_by_the_same_users(splits: Splits):
+    found = search_exponents(splits, quiet=True)
+    tried = [(trial.exponents, trial.users) for trial in found.trials]
+    assert len(tried) == len(set(tried))

@@ -12,6 +12,7 @@ from cerp.assignment.nearest_rows import (
     squared_distances,
     squared_lengths,
 )
+from cerp.assignment.repeated_search import RepeatedSearch
 from cerp.assignment.seeds import Seeds
 from cerp.progress import Bar
 
@@ -53,10 +54,11 @@ class BookFit:
         seeds = self.seeds.draw(points, self.rows, len(self.books))
         book[: len(seeds)] = seeds
         before = self.missed()
-        codes = nearest_rows(points, book)
+        search = RepeatedSearch(points)
+        codes = search.nearest(book)
         sums = None
         for iteration in range(iterations):
-            previous, codes = codes, codes if iteration == 0 else nearest_rows(points, book)
+            previous, codes = codes, codes if iteration == 0 else search.nearest(book)
             codes = self._filled(points, codes, book)
             if sums is None:
                 sums = row_sums(points, self.weights, codes, self.rows)

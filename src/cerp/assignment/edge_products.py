@@ -99,7 +99,9 @@ def inverse_degrees(matrix: Compressed, dtype: torch.dtype, damping: float = 0.0
     """``1 / (d + τ d̄)`` of each row, 0 where it has no entries, as a column."""
     degree = torch.diff(matrix[0]).to(dtype)
     added = damping * len(matrix[1]) / len(degree)
-    return torch.where(degree > 0, 1 / (degree + added), 0.0)[:, None]
+    has_none = degree == 0
+    # In place: a side may have tens of millions of rows.
+    return degree.add_(added).reciprocal_().masked_fill_(has_none, 0.0)[:, None]
 
 
 def sums_of_rows(matrix: Compressed, table: Tensor) -> Tensor:

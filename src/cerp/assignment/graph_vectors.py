@@ -27,7 +27,7 @@ from torch import Tensor
 
 from cerp.assignment.codes import Float32Array
 from cerp.assignment.edge_products import EdgeProducts
-from cerp.assignment.ordering import canonical
+from cerp.assignment.ordering import canonical, entity_degrees
 from cerp.data.ids import Int32Array, Int64Array
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError, DataError
@@ -177,9 +177,7 @@ def graph_vectors(
         raise DataError("no training interactions: there is no graph to take vectors from")
     sequence = canonical(train).astype(np.int32)
     graph = EdgeProducts.of(train, sequence, device, damping)
-    degrees = np.concatenate(
-        [np.diff(train.user_offsets), train.item_counts], dtype=np.int32, casting="same_kind"
-    )
+    degrees = entity_degrees(train).astype(np.int32)
     possible = min(int((side > 0).sum()) for side in np.split(degrees, [train.num_users]))
     wanted = min(rank + OVERSAMPLING, possible)
     dtype, width = _affordable(graph.num_short, wanted, memory)

@@ -13,6 +13,7 @@ import contextlib
 import math
 from collections.abc import Iterator
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -48,27 +49,70 @@ def nearest_rows(points: Tensor, book: Tensor) -> Tensor:
         (rows, dim), float32, on the same grid.
 
     """
-    half_square = book.double().square().sum(dim=1) / 2
-    largest = float(half_square.max())
-    size = max(1, CHUNK_BYTES[points.device.type] // (4 * len(book)))
+    return nearest_with_runners_up(points, book)[0]
+
+
+def nearest_with_runners_up(points: Tensor, book: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The nearest row of each point, its score in float32, and the best score of the others.
+
+    A score is ``x·C_r - ‖C_r‖²/2``: the nearest row has the highest. The others' is infinite
+    where float32 could not tell the two apart, and the row was found in float64.
+    """
+    half_square = half_squares(book)
     chosen = torch.empty(len(points), dtype=torch.int64, device=points.device)
+    scores_of_best = points.new_empty(len(points))
+    scores_of_others = points.new_empty(len(points))
+    for part in parts(points, len(book)):
+        scores = row_scores(points[part], book, half_square)
+        place, best, second = two_highest(scores)
+        again = (best - second <= doubt(points[part], half_square)).nonzero()[:, 0]
+        if len(again):
+            exact = points[part][again].double() @ book.double().T - half_square
+            place[again] = exact.argmax(dim=1)
+            second[again] = torch.inf
+        chosen[part], scores_of_best[part], scores_of_others[part] = place, best, second
+    return chosen, scores_of_best, scores_of_others
+
+
+def parts(points: Tensor, columns: int) -> Iterator[slice]:
+    """Points whose scores for so many rows are computed together."""
+    size = max(1, CHUNK_BYTES[points.device.type] // (4 * max(columns, 1)))
+    return (slice(start, start + size) for start in range(0, len(points), size))
+
+
+def half_squares(book: Tensor) -> Tensor:
+    """``‖C_r‖²/2`` of each row in float64."""
+    return book.double().square().sum(dim=1) / 2
+
+
+def row_scores(points: Tensor, book: Tensor, half_square: Tensor) -> Tensor:
+    """``x·C_r - ‖C_r‖²/2`` of each point and row, in float32."""
     with _full_float32():
-        for start in range(0, len(points), size):
-            part = points[start : start + size]
-            scores = _products(part, book).sub_(half_square.float())
-            best, place = scores.max(dim=1)
-            scores.scatter_(1, place[:, None], -torch.inf)
-            second = scores.amax(dim=1)
-            # |error| <= (dim + 2) · 2^-24 · (|x|·|C_r| + |C_r|²/2) for each of the two.
-            length = torch.linalg.vector_norm(part, dim=1)
-            bound = length.mul_(math.sqrt(2 * largest)).add_(largest)
-            doubtful = best - second <= bound.mul_((part.shape[1] + 4) * 2.0**-23)
-            again = doubtful.nonzero()[:, 0]
-            if len(again):
-                exact = part[again].double() @ book.double().T - half_square
-                place[again] = exact.argmax(dim=1)
-            chosen[start : start + size] = place
-    return chosen
+        return _products(points, book).sub_(half_square.float())
+
+
+def doubt(points: Tensor, half_square: Tensor) -> Tensor:
+    """How near two scores in float32 may be to each other and still stand the other way round.
+
+    ``|error| <= (dim + 2) · 2^-24 · (|x|·|C_r| + |C_r|²/2)`` for each of the two.
+    """
+    largest = float(half_square.max())
+    length: Tensor = torch.linalg.vector_norm(points, dim=1)
+    return length.mul_(math.sqrt(2 * largest)).add_(largest).mul_((points.shape[1] + 4) * 2.0**-23)
+
+
+def two_highest(scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The place of each row's highest score, that score, and the next one; scores are used up."""
+    if scores.is_cuda:
+        best, place = scores.max(dim=1)
+        scores.scatter_(1, place[:, None], -torch.inf)
+        return place, best, scores.amax(dim=1)
+    table = scores.numpy()  # NumPy finds a place several times as fast
+    places, rows = table.argmax(axis=1), np.arange(len(table))
+    highest = table[rows, places]
+    table[rows, places] = -np.inf
+    found = places, highest, table.max(axis=1)
+    return tuple(map(torch.from_numpy, found))  # type: ignore[return-value]
 
 
 def squared_lengths(points: Tensor) -> Tensor:

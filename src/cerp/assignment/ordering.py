@@ -26,6 +26,8 @@ SPECTRAL_DIMENSIONS = 64
 SPECTRAL_ITERATIONS = 8
 LEAF_SIZE = 8
 POWER_ITERATIONS = 10
+STRETCH = 1 << 20
+"""Edges that are gone through together: all at once would take many times their own bytes."""
 
 
 def order(train: Interactions, name: str = "spectral", *, seed: int = 0) -> Int32Array:
@@ -67,18 +69,27 @@ def canonical(train: Interactions) -> Int64Array:
     and degree, four times refined by the multiset of its neighbours' hashes.
     Entities that still tie look alike within four steps of the graph.
     """
-    user, item = train.user.astype(np.int64), train.item + np.int64(train.num_users)
-    degrees = np.bincount(user, minlength=_count(train)) + np.bincount(
-        item, minlength=_count(train)
-    )
+    degrees = entity_degrees(train)
     is_item = np.arange(_count(train)) >= train.num_users
     color = mixed(degrees.astype(np.uint64) * np.uint64(2) + is_item.astype(np.uint64))
     for _ in range(4):
         heard = np.zeros_like(color)
-        np.add.at(heard, user, color[item])
-        np.add.at(heard, item, color[user])
+        for start in range(0, len(train), STRETCH):
+            user = train.user[start : start + STRETCH].astype(np.int64)
+            item = train.item[start : start + STRETCH] + np.int64(train.num_users)
+            np.add.at(heard, user, color[item])
+            np.add.at(heard, item, color[user])
         color = mixed(color ^ mixed(heard))
     return np.lexsort((color, -degrees))
+
+
+def entity_degrees(train: Interactions) -> Int64Array:
+    """Training interactions of each entity, counted without what `train` would keep for it."""
+    degrees = np.zeros(_count(train), dtype=np.int64)
+    for start in range(0, len(train), STRETCH):
+        np.add.at(degrees, train.user[start : start + STRETCH], 1)
+        np.add.at(degrees, train.item[start : start + STRETCH] + np.int64(train.num_users), 1)
+    return degrees
 
 
 def spectral(train: Interactions, seed: int) -> Int64Array:

@@ -1,7 +1,9 @@
 """The exponents of the filter, by validation: a coordinate search that takes seconds.
 
 What a trial costs is the sum over paths, which depends on q and p alone; r only rescales
-columns. So each pair (q, p) is tried with several r, for the price of a ranking each.
+columns. So each pair (q, p) is tried with several r, for the price of a ranking each. Where
+many users judge, some of them are asked first: a pair that is clearly behind with all of its r is
+not taken to the others.
 
 A triple replaces the best so far only where it is better by more than a standard error.
 Exponents that validation cannot tell apart are many, and test users are not validation users
@@ -42,7 +44,8 @@ STEPS = (6 * UNIT, 3 * UNIT)
 LAST_STEPS = (-2 * UNIT, -UNIT, UNIT, 2 * UNIT)
 """Of r alone, at the end."""
 COARSE_SAMPLE, SAMPLE = 5_000, 20_000
-"""Users on whom trials are judged, at the first step and from then on."""
+"""Users on whom trials are judged, at the first step and from then on. Of twice the first number
+or more, so many are asked first."""
 MOST_PAIRS = 30
 """Pairs (q, p) that a search may try."""
 FEW_ITEMS = 6_000
@@ -142,7 +145,8 @@ class _Search:
         if self.known and len(self.known[self.best]) != len(self.users):
             self.known.clear()
         if self.best not in self.known:
-            self.judge([self.best])
+            here, ends = self.best, (0, step, 2 * step, -step, -2 * step)
+            self.judge(_with_ends(here.q, here.p, [here.r + end for end in ends]))
         while True:
             before = self.best
             for name in ("r", "q", "p"):
@@ -174,20 +178,19 @@ class _Search:
         """One pair of q and p with several r; the best of them, if it is clearly better."""
         if not (0 <= q <= LARGEST_EXPONENT and 0 <= p <= LARGEST_EXPONENT):
             return
-        wanted = [Exponents(q, p, r) for r in ends if 0 <= r <= LARGEST_EXPONENT]
-        if not wanted:
-            return
+        wanted = _with_ends(q, p, ends)
         self.judge([one for one in wanted if one not in self.known])
-        challenger = max(wanted, key=lambda one: self.known[one].mean())
+        asked = [one for one in wanted if len(self.known[one]) == len(self.users)]
+        challenger = max(asked, key=lambda one: self.known[one].mean(), default=self.best)
         if is_clearly_better(self.known[challenger], self.known[self.best]):
             self.best = challenger
 
     def judge(self, candidates: list[Exponents]) -> None:
-        """Trials with one q and one p."""
+        """Trials with one q and one p, by the present users or, if clearly behind, by some."""
         if not candidates:
             return
         started = time.perf_counter()
-        values = self.values(candidates, self.users)
+        values = self.raced(candidates)
         seconds = (time.perf_counter() - started) / len(candidates)
         for exponents, of_users in zip(candidates, values, strict=True):
             self.known[exponents] = of_users
@@ -196,12 +199,28 @@ class _Search:
         score = self.known[self.best].mean()
         self.bar.advance(len(candidates), f"{self.metric} {score:.4f} at {self.best}")
 
+    def raced(self, candidates: list[Exponents]) -> FloatArray:
+        """The metric of each user, or of those asked first where all candidates are behind."""
+        every = len(self.users) // COARSE_SAMPLE
+        if every < 2 or self.best not in self.known:
+            return self.values(candidates, self.users)
+        is_first = np.arange(len(self.users)) % every == 0
+        first = self.values(candidates, self.users[is_first])
+        best = self.known[self.best][is_first]
+        if all(is_clearly_better(best, one) for one in first):
+            return first
+        values = np.empty((len(candidates), len(self.users)))
+        values[:, is_first] = first
+        values[:, ~is_first] = self.values(candidates, self.users[~is_first])
+        return values
+
     def score_of_everybody(self) -> float:
         """The best triple on all validation users."""
-        everybody = judged_users(self.splits, None, 0)
-        if len(everybody) == len(self.users):
-            return float(self.known[self.best].mean())
-        return float(self.values([self.best], everybody).mean())
+        values = self.known[self.best]
+        others = np.setdiff1d(judged_users(self.splits, None, 0), self.users)
+        if len(others):
+            values = np.concatenate([values, self.values([self.best], others)[0]])
+        return float(values.mean())
 
     def values(self, candidates: list[Exponents], users: Int32Array) -> FloatArray:
         """The metric of each user for each of some triples with one q and one p."""
@@ -264,3 +283,9 @@ class _Search:
                 yield scores
 
         return rankings
+
+
+def _with_ends(q: float, p: float, ends: Sequence[float]) -> list[Exponents]:
+    """One q and p with each r that is in range; of those that are rounded alike, one."""
+    allowed = [Exponents(q, p, r) for r in ends if 0 <= r <= LARGEST_EXPONENT]
+    return list(dict.fromkeys(allowed))
