@@ -268,3 +268,6 @@ def test_a_model_below_popularity_is_told(finished: Path, splits: Splits):
     assert below_floor(model, model.metrics) is None
     above = {"test": {"ndcg@10": 0.9}}
     assert "below popularity with 0.9000" in below_floor(model, above)
+    # Also where the test part is kinder than validation, which chooses.
+    kind = {"valid": {"ndcg@10": 0.9}, "test": {"ndcg@10": 0.0}}
+    assert "on valid, below popularity" in below_floor(model, kind)

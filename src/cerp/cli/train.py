@@ -308,8 +308,8 @@ def train(
         if (text := below_floor(model, floor, name))
     ]
     if as_json:
-        named = {name.replace(" ", "_"): floor for name, floor in floors.items()}
-        found = {"models": [one.to_json() for one in facts], **named}
+        least = {name.replace(" ", "_"): floor for name, floor in floors.items()}
+        found = {"models": [one.to_json() for one in facts], **least}
         print_json(found if choice is None else {**found, **choice.to_json()})
     else:
         if choice is not None:

@@ -65,13 +65,13 @@ def _judged(scorer: Scorer, models: Sequence[FittedModel]) -> Judged:
 
 
 def below_floor(model: FittedModel, floor: Floor, name: str = POPULARITY) -> str | None:
-    """What to say of a model that popularity beats, on test or else on validation."""
+    """What to say of a model that popularity beats on validation, which chooses, or on test."""
     metric = model.config.selection_metric
-    for part in ("test", "valid"):
-        if part in model.metrics and part in floor:
-            own, least = model.metrics[part][metric], floor[part][metric]
-            if own >= least:
-                return None
+    for part in ("valid", "test"):
+        if part not in model.metrics or part not in floor:
+            continue
+        own, least = model.metrics[part][metric], floor[part][metric]
+        if own < least:
             return (
                 f"{model.config.method} at {model.budget} has {metric} {own:.4f} on {part}, below "
                 f"{name} with {least:.4f}: {INSTEAD[name]}, or train longer, or with more data"
