@@ -68,7 +68,10 @@ results-page: $(INSTALLED)
 # The site of the documents, with what it is built with beside the rest.
 site: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	rm -rf docs/results && mkdir docs/results # tables that the pages link to become pages
+	cd results && find . -name '*.md' ! -name README.md | tar cf - -T - | tar xf - -C ../docs/results
 	$(BIN)/zensical build --clean
+	rm -rf docs/results
 	cp -r results/. site/results/ # what the pages have their figures from
 
 clean:

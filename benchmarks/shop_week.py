@@ -2,14 +2,16 @@
 
     CERP_DATA_DIR=... python benchmarks/shop_week.py [options of cerp train: --method filter]
 
+Without options: LightGCN with learned codes at 95%, small and short, so that the week is over soon.
 The first 70% of the rows by time are there on day 0, when a model is trained and served. The rest
 comes in six equal days. Every night lists are made for everybody, the day's rows are taken in
 (`cerp update`), and the file under the server is replaced while requests keep coming; the next day
-judges the model of the night on the rows that it could not know, beside popularity; and, on those
-of users and items that were there on day 0, the model of day 0 beside it. Every request must be
-answered. Writes results/shop_week.json.
+judges the model of the night on the rows that it could not know, beside popularity and what was
+popular today; and, on those of users and items that were there on day 0, the model of day 0 beside
+it. Few users come back the next day, so the last row is the mean over the users of all days. Every
+request must be answered. Adds to results/shop_week.json, by kind of model.
 
-All of it goes through the command line, as a shop would.
+All of it goes through the command line, as a shop would; what was popular today is counted here.
 """
 
 from __future__ import annotations
@@ -23,19 +25,31 @@ import tempfile
 import threading
 import time
 import urllib.request
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from machine import RESULTS, machine, write_figures
 
+from cerp.cli.later import known_to
 from cerp.data.datasets import data_dir
+from cerp.data.readers import read
+from cerp.evaluation.evaluate import evaluate
+from cerp.evaluation.later import later_rows
+from cerp.runtime import load
 
 DAYS, FIRST_SHARE = 6, 0.7
-TRAIN = (*(sys.argv[1:] or ("--budget", "95%")), "--refit", "all")
+QUICK = ("--budget", "95%", "--dim", "64", "--prune-epochs", "8", "--epochs", "16")
+CHOSEN = tuple(sys.argv[1:]) or QUICK
+TRAIN = (*CHOSEN, "--protocol", "time", "--refit", "all")
+JUDGED = ("popularity", "popular today", "updated")
+"""By users who come back the next day."""
 COLUMNS = ("day", "rows", "new users", "new items", "list rows", "seconds to list",
            "seconds to update", "seconds to reload", "requests", "failed",
-           "popularity", "updated", "day 0, known rows", "updated, known rows")  # fmt: skip
+           "users judged", *JUDGED, "day 0, known rows", "updated, known rows")  # fmt: skip
 
 
 def main() -> None:
@@ -43,20 +57,31 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         week = Week(Path(folder))
         rows = week.play()
-    figures = {
+    path = RESULTS / "shop_week.json"
+    kept: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    kind = CHOSEN[CHOSEN.index("--method") + 1] if "--method" in CHOSEN else "lightgcn"
+    kept[kind] = {
         "train": " ".join(TRAIN),
         "train_seconds": week.train_seconds,
         "metric": "ndcg@10 on the next day's rows of users and items that the updated model knows; "
         "known rows: of those that the model of day 0 knows too, so that both are judged alike",
         "days": rows,
+        "week": _over_users(rows),
         "machine": machine("numpy", "torch"),
     }
-    write_figures(RESULTS / "shop_week.json", figures)
+    write_figures(path, kept)
     print("  ".join(COLUMNS))
-    for row in rows:
-        print("  ".join(str(row[name]).rjust(len(name)) for name in COLUMNS))
+    for row in (*rows, {"day": "all", **_over_users(rows)}):
+        print("  ".join(str(row.get(name, "")).rjust(len(name)) for name in COLUMNS))
     if any(row["failed"] for row in rows):
         raise SystemExit("some requests were not answered")
+
+
+def _over_users(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The mean over everyone judged in the week."""
+    users = [row["users judged"] for row in rows]
+    means = {name: np.average([row[name] for row in rows], weights=users) for name in JUDGED}
+    return {"users judged": sum(users), **{name: round(one, 4) for name, one in means.items()}}
 
 
 class Week:
@@ -96,7 +121,9 @@ class Week:
                 figures = [
                     told["new_interactions"], told["new_users"], told["new_items"],
                     lists["rows"], list_seconds, update_seconds, reload_seconds, counted, failed,
+                    judged["models"]["popularity"]["users"],
                     round(judged["models"]["popularity"]["ndcg@10"], 4),
+                    round(_popular(today, current, tomorrow), 4),
                     round(judged["models"][str(current)]["ndcg@10"], 4),
                     round(old["ndcg@10"], 4),
                     round(new["ndcg@10"], 4),
@@ -111,6 +138,28 @@ class Week:
         path = day.with_stem(f"{day.stem}-known")
         path.write_text("\n".join([header, *kept]) + "\n")
         return path
+
+
+@dataclass(frozen=True)
+class PopularToday:
+    """The same list for everybody: what most took today."""
+
+    counts: npt.NDArray[np.float32]
+
+    def score_all(self, users: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
+        """How many took each item, once for each user."""
+        return np.tile(self.counts, (len(users), 1))
+
+
+def _popular(today: Path, model: Path, tomorrow: Path) -> float:
+    """NDCG@10 of what was popular today, on the rows that the model is judged on."""
+    runtime = load(model)
+    rows = read(today, time=False)
+    taken = dict(zip(rows.items.values.tolist(), rows.item_counts.tolist(), strict=True))
+    counts = [taken.get(item, 0) for item in runtime.items.values.tolist()]
+    judged = later_rows(known_to(runtime), read(tomorrow, time=False)).splits
+    scorer = PopularToday(np.array(counts, dtype=np.float32))
+    return evaluate(scorer, judged, on="test", ks=[10]).mean["ndcg@10"]
 
 
 class Server:
@@ -209,8 +258,8 @@ def _days(folder: Path) -> list[Path]:
     paths = []
     for day, (start, end) in enumerate(pairwise(starts)):
         path = folder / f"day-{day}.csv"
-        text = "".join(f"{user},{item}\n" for user, item, *_ in rows[start:end])
-        path.write_text(f"user,item\n{text}")
+        text = "".join(f"{user},{item},{when}\n" for user, item, _, when in rows[start:end])
+        path.write_text(f"user,item,time\n{text}")
         paths.append(path)
     return paths
 

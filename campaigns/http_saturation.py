@@ -93,10 +93,10 @@ async def _crowd(campaign: Campaign, server: Server) -> None:
     for status, count in statuses.items():
         if status >= 500 and status != 503:
             campaign.fail(f"{count} answers were {status}")
-    _judge(campaign, seen, server.cpu_seconds / (time.monotonic() - campaign.started))
+    judge(campaign, seen, server.cpu_seconds / (time.monotonic() - campaign.started))
 
 
-def _judge(campaign: Campaign, seen: Watched, share: float) -> None:
+def judge(campaign: Campaign, seen: Watched, share: float) -> None:
     """Latency where the machine gave the server a core, memory where there was time to settle."""
     own, other = (float(np.quantile(waits, 0.99)) for waits in (seen.waits, seen.yardstick))
     # The first minute, or the first half of a short run, is for pools and caches to fill.
@@ -117,6 +117,23 @@ def _judge(campaign: Campaign, seen: Watched, share: float) -> None:
         campaign.fail(f"1 of 100 /health took over {1000 * own:.0f} ms")
     if len(seen.memory) > SETTLED_AFTER and after > MEMORY_GROWTH * before:
         campaign.fail(f"memory grew from {before / 1e6:.0f} to {after / 1e6:.0f} MB")
+    starved = None if share > ENOUGH_CORES else f"the server had {share:.2f} of a core"
+    too_short = None if len(seen.memory) > SETTLED_AFTER else "the run was too short"
+    campaign.figures["verdict"] = verdict = {
+        "health": f"{_word(own < LARGEST_HEALTH, starved)}: 99 of 100 /health within "
+        f"{1000 * own:.1f} ms (wanted: {1000 * LARGEST_HEALTH:.0f})",
+        "memory": f"{_word(after <= MEMORY_GROWTH * before, too_short)}: {before / 1e6:.0f} MB, "
+        f"and {after / 1e6:.0f} MB after it settled (wanted: at most {MEMORY_GROWTH:g} times)",
+    }
+    for text in verdict.values():
+        print(f"  {campaign.name}: {text}", flush=True)
+
+
+def _word(holds: bool, why_not_judged: str | None) -> str:
+    """Whether a bar is met, in a word; what holds under worse conditions holds."""
+    if holds:
+        return "met"
+    return f"not judged ({why_not_judged})" if why_not_judged else "MISSED"
 
 
 class Watched(NamedTuple):

@@ -52,6 +52,13 @@ def test_a_part_can_be_registered_once():
             registry.add(name, Round)
 
 
+def test_a_package_that_is_installed_meanwhile_is_found(installed: Path):
+    registry = shapes()
+    assert registry.names() == ["ordered"]
+    package(installed, "class Square: pass", "square = other_package:Square")
+    assert registry["square"].__name__ == "Square"  # type: ignore[attr-defined]
+
+
 def test_a_part_of_another_package_is_found(installed: Path):
     package(installed, "class Square: pass", "square = other_package:Square")
     registry = shapes()

@@ -3,6 +3,7 @@
     CerpError
     ├── InputError            the caller's mistake; exit code 2
     │   ├── DataError         a file, table or folder whose content cannot be used
+    │   │   └── ColumnsError  a table of which nobody said which columns are what
     │   ├── ConfigError       an option or a combination of options
     │   │   ├── BudgetError   a budget that cannot be met with this data and method
     │   │   └── BusyError     a folder in which another process is at work
@@ -42,6 +43,10 @@ class InputError(CerpError):
 
 class DataError(InputError):
     """A file, table or folder holds something that is not usable interactions."""
+
+
+class ColumnsError(DataError):
+    """A table whose columns of users and items cannot be told from their names."""
 
 
 class ConfigError(InputError):

@@ -1,4 +1,4 @@
-"""What things are called: values in files of tensors, and the files of a run."""
+"""What things are called: values in files of tensors, the files of a run, one and many."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from pathlib import Path
 from typing import TypeVar
 
 _Value = TypeVar("_Value")
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 user``, ``1,000 users``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def prefixed(prefix: str, values: Mapping[str, _Value], *, by: str = ".") -> dict[str, _Value]:

@@ -10,7 +10,9 @@ It is imported when it is asked for by name, in every process that asks.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
@@ -67,12 +69,15 @@ class Registry(Generic[_Part]):
         return name in self._own
 
     def __contains__(self, name: object) -> bool:
-        return name in self._parts or name in self._places()
+        return name in self._parts or name in self._own or name in self._places()
 
     def __getitem__(self, name: str) -> _Part:
         """The part called ``name``; a `ConfigError` lists all names where there is none."""
         if name not in self._parts:
-            found = self._places().get(name)
+            found = self._own.get(name) or self._places().get(name)
+            if found is None:
+                _installed.cache_clear()  # a notebook may have installed a package since
+                found = self._places().get(name)
             if found is None:
                 raise ConfigError(
                     f"unknown {self.kind} {name!r}; choose one of {', '.join(self.names())}"
@@ -94,5 +99,11 @@ class Registry(Generic[_Part]):
 
     def _places(self) -> dict[str, EntryPoint]:
         """Where parts can be imported from; a package cannot replace one of cerp's own."""
-        installed = {entry.name: entry for entry in entry_points(group=self.group)}
+        installed = {entry.name: entry for entry in _installed(self.group, tuple(sys.path))}
         return {**installed, **self._own}
+
+
+@lru_cache(maxsize=64)
+def _installed(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """What other packages offer; looking at them all takes milliseconds, so it is done once."""
+    return tuple(entry_points(group=group))

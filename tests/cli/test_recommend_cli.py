@@ -267,7 +267,7 @@ def test_unknown_users_are_skipped_when_asked_for_and_counted(file, tmp_path: Pa
     with output.open(newline="") as opened:
         assert list(csv.DictReader(opened)) == EXPECTED
     shown = CliRunner().invoke(app, ["recommend", file(), *asked]).stderr
-    assert "skipped 2 of the users" in shown
+    assert "skipped 2 users" in shown
 
 
 def test_two_commands_may_write_one_table(file, tmp_path: Path, monkeypatch):
@@ -298,3 +298,36 @@ def test_an_empty_list_says_why(file, tmp_path: Path):
     result = CliRunner().invoke(app, ["recommend", file(), *asked], catch_exceptions=False)
     assert result.exit_code == 0
     assert "no item is left to recommend" in " ".join(result.output.split())
+
+
+def test_a_history_whose_columns_cannot_be_told_says_how_to_name_them(file, tmp_path: Path):
+    history = tmp_path / "odd.csv"
+    history.write_text("kunde,artikel\nann,tea\nbo,jam\n")
+    asked = ["recommend", file(), "--all-users", "--history", str(history)]
+    result = CliRunner().invoke(app, [*asked, "-o", str(tmp_path / "lists.csv")])
+    assert isinstance(result.exception, DataError)
+    assert "let line 1 name them user and item" in str(result.exception)
+
+
+def test_one_is_not_called_many(file, tmp_path: Path):
+    history = tmp_path / "history.csv"
+    history.write_text("user,item\n9,10\n9,99\n")
+    asked = ["recommend", file(), "--all-users", "--history", str(history)]
+    result = CliRunner().invoke(app, [*asked, "-o", str(tmp_path / "lists.csv")])
+    assert "lists of 1 new user are made of the history" in result.stderr
+    assert "the model does not know 1 item of the files given" in result.stderr
+
+
+def test_scores_have_no_more_digits_than_a_model_computes_with(file, tmp_path: Path):
+    vectors = np.float32([[0.1, 0], [0, 1], [1, 1], [3, 1], [2, 2], [1, 4]])
+    path = file(embedding=ComposedEmbedding((Table(Index("identity"), vectors),)))
+    for name in ("lists.csv", "lists.jsonl"):
+        run(path, "--all-users", "-k", "1", "-o", str(tmp_path / name))
+    assert (tmp_path / "lists.csv").read_text().splitlines()[1] == "7,20,1,0.2"
+    assert json.loads((tmp_path / "lists.jsonl").read_text().splitlines()[0])["score"] == 0.2
+
+
+def test_titles_begin_where_their_column_does(file):
+    lines = run(file(titles=["Ten", "A longer title", "T"]), "--user", "7").splitlines()
+    starts = {lines[0].index("title"), lines[2].index("A longer"), lines[3].rindex("T")}
+    assert len(starts) == 1

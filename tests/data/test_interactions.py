@@ -159,7 +159,7 @@ def test_repr_gives_the_sizes():
     data = Interactions.from_ids([1, 1, 2, 2], [3, 4, 3, 3], time=[0, 1, 2, 3])
     assert repr(data).splitlines() == [
         "Interactions: 3 of 2 users and 2 items, with times",
-        "  1.5 per user, 1.5 per item, 75.00% of all pairs; 1 repeated rows merged",
+        "  1.5 per user, 1.5 per item, 75.00% of all pairs; 1 repeated row merged",
     ]
 
 

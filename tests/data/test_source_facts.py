@@ -55,8 +55,11 @@ def test_the_columns_read_and_not_read_are_named(shop: Path):
 def test_a_column_that_mixes_events_is_warned_about_with_the_condition_to_give(shop: Path):
     (warning,) = read(shop).source.warnings
     assert "mixes purchase (2), view (2)" in warning
-    assert "where=\"event = 'view'\"" in warning
+    assert "where=\"event = 'purchase'\"" in warning  # what most train on
     assert read(shop, where="event = 'purchase'").source.warnings == ()
+    shop.write_text(SHOP.replace("purchase", "cart"))
+    (warning,) = read(shop).source.warnings
+    assert "where=\"event = 'view'\"" in warning
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl", "frame", "arrow", "duckdb"])
@@ -214,6 +217,6 @@ def test_data_info_tells_what_was_read(shop: Path):
     result = CliRunner().invoke(app, options)
     assert "user = customer, item = sku (line 1 names them)" in result.stdout
     assert "not read  '' (an index), event, when, stars" in result.stdout
-    assert "4, 0 left out, 1 merged or dropped" in result.stdout
+    assert "4, 0 left out, 1 repeat a pair or fall out by --k-core" in result.stdout
     found = json.loads(CliRunner().invoke(app, [*options, "--json"]).stdout)
     assert found["read"]["columns"] == {"user": "customer", "item": "sku"}

@@ -21,7 +21,7 @@ def test_later_rows_are_told_apart():
     pairs = zip(test.users.decode(test.user), test.items.decode(test.item), strict=True)
     assert set(pairs) == {("a", 3), ("b", 1)}
     assert found.splits.train is KNOWN
-    assert "2 are judged. Not judged: 1 that were known, 1 of 1 new users" in str(found)
+    assert "2 judged. Not judged: 1 known before, 1 of 1 new user, " in str(found)
 
 
 def test_rows_of_strangers_alone_are_refused():

@@ -18,14 +18,14 @@ from cerp.config import Config, RunOptions
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError, DataError
-from cerp.evaluation.baselines import Popularity
+from cerp.evaluation.baselines import Popularity, RecentPopularity
 from cerp.evaluation.evaluate import evaluate
 from cerp.graph.search import search_exponents
 from cerp.methods import METHODS
 from cerp.methods import filter as filter_method
 from cerp.runs.encodings import best_written, every_encoding
 from cerp.runs.fit import fit_all, load_run
-from cerp.runs.floor import below_floor, popularity_floor
+from cerp.runs.floor import below_floor, popularity_floors
 from cerp.runs.folder import RunFolder
 from cerp.runs.sealed import read_sealed, write_sealed
 
@@ -234,7 +234,8 @@ def test_there_is_nothing_to_tune(splits: Splits, tmp_path: Path):
 
 def test_popularity_is_judged_where_the_model_is_and_kept(finished: Path, splits: Splits, tmp_path):
     models = load_run(finished, splits)
-    floor = popularity_floor(models, RunFolder(tmp_path))
+    [(name, floor)] = popularity_floors(models, RunFolder(tmp_path)).items()
+    assert name == "popularity"
     assert list(floor) == ["valid", "test"]
     wanted = evaluate(Popularity(splits.train), splits, on="test").mean["ndcg@10"]
     assert floor["test"]["ndcg@10"] == wanted
@@ -242,7 +243,24 @@ def test_popularity_is_judged_where_the_model_is_and_kept(finished: Path, splits
     assert kept["metrics"] == floor
     kept["metrics"]["test"]["ndcg@10"] = 1.0
     write_sealed(tmp_path / "judged-popularity.json", kept)
-    assert popularity_floor(models, RunFolder(tmp_path))["test"]["ndcg@10"] == 1.0
+    assert popularity_floors(models, RunFolder(tmp_path))["popularity"]["test"]["ndcg@10"] == 1.0
+
+
+def test_a_time_split_is_also_held_against_what_is_popular_of_late(tmp_path: Path):
+    data = synthetic(80, 40, 1200)
+    later = replace(data, time=np.arange(len(data), dtype=np.int64) % 97).split("time")
+    folder = RunFolder(tmp_path / "run")
+    models = fit_all(later, CONFIG, RunOptions(folder=folder.path, quiet=True))
+    floors = popularity_floors(models, folder)
+    assert list(floors) == ["popularity", "recent popularity"]
+    wanted = evaluate(RecentPopularity(later.train), later, on="test").mean["ndcg@10"]
+    assert floors["recent popularity"]["test"]["ndcg@10"] == wanted
+    # Times are not kept with a split, but what was judged is.
+    bare = replace(models[0], splits=replace(later, train=replace(later.train, time=None)))
+    assert popularity_floors([bare], folder) == floors
+    assert list(popularity_floors([bare])) == ["popularity"]
+    above = {"test": {"ndcg@10": 0.9}}
+    assert "popular of late instead" in below_floor(models[0], above, "recent popularity")
 
 
 def test_a_model_below_popularity_is_told(finished: Path, splits: Splits):
@@ -250,3 +268,6 @@ def test_a_model_below_popularity_is_told(finished: Path, splits: Splits):
     assert below_floor(model, model.metrics) is None
     above = {"test": {"ndcg@10": 0.9}}
     assert "below popularity with 0.9000" in below_floor(model, above)
+    # Also where the test part is kinder than validation, which chooses.
+    kind = {"valid": {"ndcg@10": 0.9}, "test": {"ndcg@10": 0.0}}
+    assert "on valid, below popularity" in below_floor(model, kind)

@@ -7,7 +7,7 @@ import numpy as np
 import cerp
 from cerp.data.synthetic import synthetic
 from cerp.evaluation.evaluate import users_to_judge
-from cerp.runs.floor import popularity_floor
+from cerp.runs.floor import popularity_floors
 
 QUICK = {"dim": 8, "epochs": 1, "prune_epochs": 1, "verbose": False}
 SPLITS = synthetic(60, 40, 900).split(seed=0)
@@ -19,7 +19,7 @@ def test_every_figure_of_a_run_is_that_of_the_same_sample():
         users = users_to_judge(SPLITS, part, 20)
         assert model.judged[part].users.tolist() == users.tolist()
         assert model.metrics[part]["users"] == 20
-        assert popularity_floor([model])[part]["users"] == 20
+        assert popularity_floors([model])["popularity"][part]["users"] == 20
 
 
 def test_a_sample_says_of_how_many_and_how_far_it_may_be_off():

@@ -185,3 +185,23 @@ def test_the_command_writes_a_file_and_the_next_day_is_judged(tmp_path: Path):
     found = json.loads(result.stdout)["later"]
     assert found == {"judged": 1, "repeated": 1, "of_new_users": 1, "of_new_items": 1,
                      "new_users": 1, "new_items": 1}  # fmt: skip
+
+
+def test_a_day_with_columns_of_other_names_joins_and_is_judged_where_they_are_said(tmp_path: Path):
+    path, day = tmp_path / "model.cerp", tmp_path / "day.csv"
+    model = coded_model("lightgcn")
+    artifact.write(path, model, Encoding())
+    unseen = next(one for one in model.items.values.tolist() if one not in Runtime(model).seen(105))
+    day.write_text(f"kind|artikel|kunde\nbuy|{unseen}|105\nlook|77777|106\n")
+    said = ["--user", "kunde", "--item", "1", "--delimiter", "|", "--where", "kind = 'buy'"]
+    grown = ["update", str(path), str(day), "-o", str(tmp_path / "next.cerp"), *said, "--json"]
+    result = CliRunner().invoke(app, grown, catch_exceptions=False)
+    told = json.loads(result.stdout)
+    assert (told["new_interactions"], told["new_users"], told["new_items"]) == (1, 0, 0)
+    judged = ["evaluate", str(path), "--data", str(day), *said, "--json"]
+    result = CliRunner().invoke(app, judged, catch_exceptions=False)
+    assert json.loads(result.stdout)["later"]["judged"] == 1
+    blank = [*grown[:3], "-o", str(tmp_path / "x.cerp"), *said[:-1], "kind = 'return'"]
+    assert "no row is left" in str(CliRunner().invoke(app, blank).exception)
+    nothing = CliRunner().invoke(app, ["evaluate", str(path), "--user", "kunde"])
+    assert "says how data is read, and none is given" in str(nothing.exception)

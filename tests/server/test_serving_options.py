@@ -107,6 +107,24 @@ def test_models_beside_the_first_answer_below_their_names():
     assert served.get("/models/none/recommend", params={"user": 104}).status_code == 404
 
 
+def test_the_first_of_several_answers_by_its_name_too_also_when_it_is_replaced():
+    beside = {"films": (Runtime(decode(OTHER)), OTHER)}
+    app = create_app(Runtime(decode(FILE)), FILE, label="shop", others=beside)
+    served = TestClient(app)
+    asked = {"user": 104, "k": 5}
+    assert set(served.get("/models").json()) == {"shop", "films"}
+    before = served.get("/models/shop/recommend", params=asked).json()
+    assert before == served.get("/recommend", params=asked).json()
+    assert served.delete("/models/shop/recommend").headers["Allow"] == "GET, HEAD, POST"
+    put_model(app, Runtime(decode(OTHER)), OTHER, "shop.cerp")
+    after = served.get("/models/shop/recommend", params=asked).json()
+    assert before != after == served.get("/models/films/recommend", params=asked).json()
+
+
+def test_a_list_that_could_be_made_has_no_error():
+    assert set(client().get("/recommend", params={"user": 100}).json()) == {"user", "items"}
+
+
 def test_models_are_named_by_their_files_or_as_given():
     assert _named(["a/shop.cerp", "films=b/f.cerp"]) == {
         "shop": Path("a/shop.cerp"),

@@ -158,7 +158,7 @@ def _print_read(splits: Splits) -> None:
             (
                 "rows",
                 f"{source.rows:,}, {source.left_out:,} left out, "
-                f"{told['read']['merged']:,} merged or dropped",
+                f"{told['read']['merged']:,} repeat a pair or fall out by --k-core",
             )
         )
         chosen = ", ".join(f"{role} = {name}" for role, name in source.columns.items())

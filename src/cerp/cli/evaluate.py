@@ -12,7 +12,16 @@ import typer
 
 from cerp.artifact.model import FloatArray
 from cerp.cli.conventions import Conventions, cold_start_words, print_conventions
-from cerp.cli.later import later_of, model_in
+from cerp.cli.later import (
+    Delimiter,
+    Header,
+    ItemColumn,
+    Reading,
+    UserColumn,
+    Where,
+    later_of,
+    model_in,
+)
 from cerp.cli.options import AsJson, Seed, needs_torch, splits_of
 from cerp.cli.output import print_json, print_note, print_table
 from cerp.data.ids import Int32Array
@@ -60,6 +69,11 @@ def evaluate(
         bool,
         typer.Option("--unseen-items", help="Lists may hold items that training never saw."),
     ] = False,
+    user: UserColumn = None,
+    item: ItemColumn = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
+    where: Where = None,
     seed: Seed = 0,
     conventions: Conventions = False,
     as_json: AsJson = False,
@@ -80,8 +94,9 @@ def evaluate(
     """
     metric = metric or f"ndcg@{10 if 10 in k else k[0]}"
     _refuse_missing(models)
-    later = later_of(models, data, seed)
-    splits = later.splits if later else splits_of(data, models, seed=seed)
+    reading = Reading(user, item, header, delimiter, where)
+    later = later_of(models, data, seed, reading)
+    splits = later.splits if later else splits_of(data, models, seed=seed, **reading.options)
     sample = None if users is None else evaluation.sample_users(splits, on, users, seed)
     judged = {
         label: evaluation.evaluate(

@@ -12,8 +12,9 @@ import numpy as np
 
 from cerp.data.ids import Id, Int32Array
 from cerp.data.interactions import Interactions
-from cerp.data.readers import read
-from cerp.errors import ConfigError
+from cerp.data.readers import read_later
+from cerp.errors import ColumnsError, ConfigError, DataError
+from cerp.naming import counted
 from cerp.progress import progress
 from cerp.runtime import Recommendation, Runtime
 from cerp.runtime.batch import Cap, Request, Rows, lists_in_blocks, lists_of_histories
@@ -36,11 +37,13 @@ class Written(NamedTuple):
     def notes(self) -> Iterator[str]:
         """In words."""
         if self.folded_users:
-            yield f"{self.folded_users:,} users are new, and their lists are made of their history"
+            users = counted(self.folded_users, "new user")
+            yield f"lists of {users} are made of the history"
         if self.skipped_users:
-            yield f"skipped {self.skipped_users:,} of the users, of whom nothing is known"
+            yield f"skipped {counted(self.skipped_users, 'user')}, of whom nothing is known"
         if self.unknown_items:
-            yield f"{self.unknown_items:,} items of the files given are not in the model"
+            items = counted(self.unknown_items, "item")
+            yield f"the model does not know {items} of the files given"
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,7 @@ def write_nightly(
     request, unknown_items = asked.request(runtime)
     history: dict[Id, Int32Array] = {}
     if asked.history is not None:
-        history, more = _histories(read(asked.history, time=False), runtime)
+        history, more = _histories(_read_history(asked.history), runtime)
         unknown_items += more
     if users is None:
         everybody = runtime.users.values.tolist()
@@ -167,6 +170,16 @@ def _write(output: Path, runtime: Runtime, users: list[Id], lists: Iterator[Rows
 
 def _after(first: int, lists: Iterator[Rows]) -> Iterator[Rows]:
     return (rows._replace(users=rows.users + first) for rows in lists)
+
+
+def _read_history(path: Path) -> Interactions:
+    try:
+        return read_later(path)
+    except ColumnsError as error:
+        raise DataError(
+            f"{path}: which columns of the history are users and items cannot be told; let line 1 "
+            "name them user and item"
+        ) from error
 
 
 def _histories(data: Interactions, runtime: Runtime) -> tuple[dict[Id, Int32Array], int]:

@@ -99,16 +99,15 @@ def load_splits(
         data,
         protocol=protocol,
         seed=seed,
-        user=_column(user),
-        item=_column(item),
-        rating=_column(rating),
-        time=False if no_time else _column(time),
-        weight=_column(weight),
+        user=column(user),
+        item=column(item),
+        rating=column(rating),
+        time=False if no_time else column(time),
+        weight=column(weight),
         min_rating=min_rating,
         k_core=k_core,
         format=format,
-        # A shell passes the two characters that one types for a tab.
-        delimiter="\t" if delimiter == "\\t" else delimiter,
+        delimiter=tab_or(delimiter),
         header=header,
         encoding=encoding,
         ids="string" if string_ids else None,
@@ -120,10 +119,15 @@ def load_splits(
     )
 
 
-def splits_of(data: str | None, models: Sequence[str | Path], *, seed: int) -> Splits:
-    """The data given, else the split that the first run among the models keeps."""
+def splits_of(
+    data: str | None, models: Sequence[str | Path], *, seed: int, **reading: Any
+) -> Splits:
+    """The data given, read as said, else the split that the first run among the models keeps."""
     if data is not None:
-        return load_splits(data, seed=seed)
+        check_seed(seed)
+        return load(data, seed=seed, **reading)
+    if given := [name for name, value in reading.items() if value is not None]:
+        raise ConfigError(f"{given[0]}= says how data is read, and none is given; add --data FILE")
     for model in models:
         if Path(model).exists() and (kept := kept_split(model)):
             return kept
@@ -190,5 +194,11 @@ def refuse_unclear_budgets(budgets: Iterable[str]) -> None:
             )
 
 
-def _column(given: str | None) -> str | int | None:
+def column(given: str | None) -> str | int | None:
+    """A column by its name, or by its position."""
     return int(given) if given is not None and given.isdecimal() else given
+
+
+def tab_or(delimiter: str | None) -> str | None:
+    """What separates columns: a shell passes the two characters that one types for a tab."""
+    return "\t" if delimiter == "\\t" else delimiter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import typer
@@ -21,13 +21,15 @@ def print_json(result: dict[str, Any]) -> None:
     typer.echo(json.dumps(result, allow_nan=False))
 
 
-def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Columns aligned: the first to the left, the others to the right."""
+def print_table(
+    header: Sequence[str], rows: Sequence[Sequence[object]], *, prose: Collection[str] = ()
+) -> None:
+    """Columns aligned: the first and those of prose to the left, the others to the right."""
     cells = [list(header), *([_text(value) for value in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
     for number, row in enumerate(cells):
         first, *rest = (
-            cell.ljust(width) if column == 0 else cell.rjust(width)
+            cell.ljust(width) if column == 0 or header[column] in prose else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
         typer.echo("  ".join([first, *rest]).rstrip())

@@ -185,7 +185,7 @@ def _report_list(
         return
     # An id is a name, not a quantity: no commas between its thousands.
     columns["item"] = list(map(str, columns["item"]))
-    print_table(tuple(columns), list(zip(*columns.values(), strict=True)))
+    print_table(tuple(columns), list(zip(*columns.values(), strict=True)), prose=("title",))
     if not found:
         print_note(
             "note",

@@ -89,13 +89,14 @@ def serve(
             named[first].name,
             hosts=_names(address),
             options=options,
+            label=first if others else None,
             others={label: loaded[label] for label in others},
         )
         server = make_server(app)
         url = _url(address, own_port)
         typer.echo(f"serving {named[first].name} at {url} (Ctrl-C stops)", err=True)
-        for label in others:
-            typer.echo(f"serving {named[label]} at {url}/models/{label}", err=True)
+        for label in named if others else ():
+            typer.echo(f"serving {named[label].name} at {url}/models/{label}", err=True)
         if not _is_this_machine_only(address):
             typer.echo(
                 f"warning: other machines can reach {address}, and there is no password; put a "

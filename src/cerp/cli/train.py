@@ -220,7 +220,7 @@ def train(
         from cerp.comparison.variants import config_of
         from cerp.portfolio.fit_to_size import fit_to_size
         from cerp.runs.fit import doubts_of_weights, fit_all
-        from cerp.runs.floor import below_floor, popularity_floor
+        from cerp.runs.floor import below_floor, popularity_floors
         from cerp.runs.folder import RunFolder
         from cerp.runs.kept_split import keep_split
         from cerp.training.distributed import process_group, rank
@@ -306,15 +306,21 @@ def train(
             return
     keep_split(output, splits)
     facts = [model.facts for model in models]
-    floor = popularity_floor(models, RunFolder(output))
-    warnings = [text for model in models if (text := below_floor(model, floor))]
+    floors = popularity_floors(models, RunFolder(output))
+    warnings = [
+        text
+        for model in models
+        for name, floor in floors.items()
+        if (text := below_floor(model, floor, name))
+    ]
     if as_json:
-        found = {"models": [one.to_json() for one in facts], "popularity": floor}
+        least = {name.replace(" ", "_"): floor for name, floor in floors.items()}
+        found = {"models": [one.to_json() for one in facts], **least}
         print_json(found if choice is None else {**found, **choice.to_json()})
     else:
         if choice is not None:
             print_tried(choice)
-        _print_models(facts, floor, verbose=verbose)
+        _print_models(facts, floors, verbose=verbose)
     for one in facts:
         if (mixture := (one.search or {}).get("mixture")) is not None:
             print_note("mixture", _told(mixture, one))
@@ -385,7 +391,7 @@ def _told_sample(facts: ModelFacts) -> str | None:
 
 
 def _print_models(
-    models: list[ModelFacts], floor: dict[str, dict[str, Any]], *, verbose: bool
+    models: list[ModelFacts], floors: dict[str, dict[str, dict[str, Any]]], *, verbose: bool
 ) -> None:
     """What a model takes and how good it is, beside popularity; ``verbose``: how values lie."""
     judged = [part for part in ("valid", "test") if part in models[0].metrics]
@@ -415,6 +421,7 @@ def _print_models(
         )
         for one in models
     ]
-    figures = [floor[part][metric] for part, metric in shown]
-    rows.append(("popularity", *["-"] * (len(columns) - 1), *figures, "-"))
+    for name, floor in floors.items():
+        figures = [floor[part][metric] for part, metric in shown]
+        rows.append((name, *["-"] * (len(columns) - 1), *figures, "-"))
     print_table((*columns, *(f"{part} {metric}" for part, metric in shown), "seconds"), rows)

@@ -9,14 +9,14 @@ from typing import Annotated
 
 import typer
 
-from cerp.artifact import Encoding, ShippedModel, encode, read_whole
-from cerp.cli.later import model_in
+from cerp.artifact import Encoding, encode, read_whole
+from cerp.cli.later import Delimiter, Header, ItemColumn, Reading, UserColumn, Where, model_in
 from cerp.cli.options import AsJson, Device, chosen_device, needs_torch
 from cerp.cli.output import print_json, print_note
 from cerp.data.formats.titles import titles_of
-from cerp.data.readers import read
 from cerp.errors import ConfigError
 from cerp.files import make_folder, refuse_unwritable, write_bytes
+from cerp.naming import counted
 from cerp.runtime.growing import grow
 
 EPOCHS_WITHOUT_GRAPH = 3
@@ -57,9 +57,11 @@ def update(
         ),
     ] = None,
     titles: Annotated[Path | None, typer.Option(help="Text file of item ids and titles.")] = None,
-    where: Annotated[
-        str | None, typer.Option(help="Which of the new rows to take in, in SQL.")
-    ] = None,
+    user: UserColumn = None,
+    item: ItemColumn = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
+    where: Where = None,
     seed: Annotated[int, typer.Option(help="Of the batches.")] = 0,
     device: Device = "auto",
     as_json: AsJson = False,
@@ -80,7 +82,8 @@ def update(
     source = model_in(model, budget)
     target = _target(output, source)
     file, shipped = read_whole(source)
-    data = read(new, time=False, where=where, ids="string" if _are_texts(shipped) else None)
+    reading = Reading(user, item, header, delimiter, where)
+    data = reading.rows(new, shipped.users, shipped.items)
     grown = grow(shipped, data)
     found = grown.model
     if titles is not None:
@@ -126,16 +129,11 @@ def update(
         print_json(told)
         return
     typer.echo(
-        f"{grown.new_interactions:,} new interactions ({grown.repeated:,} were known), "
-        f"{grown.new_users:,} new users, {grown.new_items:,} new items; "
+        f"{counted(grown.new_interactions, 'new interaction')} ({grown.repeated:,} known before), "
+        f"{counted(grown.new_users, 'new user')}, {counted(grown.new_items, 'new item')}; "
         f"{len(file):,} -> {len(payload):,} bytes"
     )
     print_note("saved", str(target))
-
-
-def _are_texts(model: ShippedModel) -> bool:
-    """Whether all ids are text, also where new ones look like numbers."""
-    return not (model.users.are_integers or model.items.are_integers)
 
 
 def _target(output: Path, source: Path) -> Path:

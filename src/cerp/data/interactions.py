@@ -19,6 +19,7 @@ import numpy.typing as npt
 from cerp.data.ids import Float32Array, Id, Ids, Int32Array, Int64Array, id_column
 from cerp.data.source_facts import SourceFacts
 from cerp.errors import ConfigError, DataError
+from cerp.naming import counted
 
 STRETCH = 1 << 16
 """Rows that are unpacked together."""
@@ -320,7 +321,7 @@ class Interactions:
             if there
         ]
         known = f", with {' and '.join(extras)}" if extras else ""
-        merged = f"; {self.duplicates:,} repeated rows merged" if self.duplicates else ""
+        merged = f"; {counted(self.duplicates, 'repeated row')} merged" if self.duplicates else ""
         return (
             f"Interactions: {count:,} of {self.num_users:,} users and {self.num_items:,} items"
             f"{known}\n  {count / max(self.num_users, 1):.1f} per user, "

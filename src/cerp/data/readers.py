@@ -159,6 +159,24 @@ def read(
     return data if titles is None else replace(data, titles=titles_of(data.items, titles))
 
 
+def read_later(
+    path: str | os.PathLike[str],
+    *,
+    user: Column | None = None,
+    item: Column | None = None,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    ids: Literal["string"] | None = None,
+    where: str | None = None,
+) -> Interactions:
+    """Rows for a model that is there: as `read`, without times; a single user or item will do."""
+    wanted = Wanted(user=user, item=item, time=False, ids=ids, where=where)
+    data = _read_path(Path(path), wanted, _FileOptions(None, delimiter, header, "utf-8"))
+    if not len(data):
+        raise DataError(f"{path}: no row is left; where= has left all of them out")
+    return data
+
+
 def _warned(data: Interactions) -> Interactions:
     """The same, with what is odd about its ids."""
     source = data.source

@@ -18,6 +18,8 @@ EVENT_NAMES = {
 """Columns that say what happened; compared without case, ``_`` and ``-``."""
 MOST_EVENTS = 12
 """A column with more values than this does not tell kinds of events apart."""
+IS_A_SALE = re.compile(r"purchase|order|buy|bought|sale|transaction", re.IGNORECASE)
+"""The kind of event that most shops train on."""
 FLOAT_ID = re.compile(r"\d+\.0")
 """What a spreadsheet or pandas makes of an integer beside an empty cell."""
 
@@ -53,10 +55,11 @@ def is_event_name(name: str) -> bool:
 def mixed_events(name: str, counts: Sequence[tuple[Any, int]]) -> str:
     """What to say of a column that tells several kinds of events, all of which were read alike."""
     told = ", ".join(f"{value} ({count:,})" for value, count in counts)
-    last = str(counts[-1][0]).replace("'", "''")
+    kinds = [str(value) for value, _ in counts]
+    one = next(filter(IS_A_SALE.search, kinds), kinds[-1]).replace("'", "''")
     return (
         f"the column {name!r} mixes {told}, and all rows were read alike; keep one kind with "
-        f"where=\"{name} = '{last}'\""
+        f"where=\"{name} = '{one}'\""
     )
 
 

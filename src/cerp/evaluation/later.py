@@ -10,6 +10,7 @@ from cerp.data.ids import Ids, Int64Array
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.errors import DataError
+from cerp.naming import counted
 
 
 class LaterRows(NamedTuple):
@@ -36,9 +37,9 @@ class LaterRows(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"{self.judged:,} are judged. Not judged: {self.repeated:,} that were known, "
-            f"{self.of_new_users:,} of {self.new_users:,} new users, {self.of_new_items:,} with "
-            f"{self.new_items:,} new items"
+            f"{self.judged:,} judged. Not judged: {self.repeated:,} known before, "
+            f"{self.of_new_users:,} of {counted(self.new_users, 'new user')}, "
+            f"{self.of_new_items:,} with {counted(self.new_items, 'new item')}"
         )
 
 

@@ -291,7 +291,7 @@ def load_run(folder: str | Path, splits: Splits, *, device: str = "cpu") -> list
         raise DataError(
             f"{folder} was trained on other data than this: {what_changed(there.path, splits)}. "
             "If the data has changed since, train again; leave the data out to take the split that "
-            "the run keeps"
+            f"the run keeps. Rows that came later judge a model file, {there.path}/model-*.cerp"
         )
     if missing := there.missing(plan):
         raise DataError(

@@ -90,7 +90,7 @@ class _Names:
             [self.users[position] for position in rows.users.tolist()],
             [self.items[code] for code in items],
             rows.ranks.tolist(),
-            rows.scores.tolist(),
+            [float(str(score)) for score in rows.scores],
         ]
         if self.titles is not None:
             columns.append([self.titles[code] for code in items])
@@ -121,7 +121,7 @@ class _DelimitedWriter:
         parts[0::5] = np.repeat(named, lengths).tolist()
         parts[1::5] = self.items[rows.items].tolist()
         parts[2::5] = ranks[rows.ranks].tolist()
-        parts[3::5] = map(repr, rows.scores.tolist())
+        parts[3::5] = map(str, rows.scores)  # no more digits than float32 has
         ends = ["\n"] * len(rows.users) if self.ends is None else self.ends[rows.items].tolist()
         parts[4::5] = ends
         self.file.write("".join(parts))

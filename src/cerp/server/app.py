@@ -39,12 +39,14 @@ def create_app(
     *,
     hosts: Sequence[str] | None = None,
     options: ServeOptions | None = None,
+    label: str | None = None,
     others: Mapping[str, tuple[Runtime, bytes]] | None = None,
 ) -> FastAPI:
     """The app of one model, which was read from the bytes ``file`` and is shown as ``name``.
 
     ``hosts`` are the names by which it may be asked, whatever the port; None: any. ``others``
-    are more models by name; each answers below ``/models/<name>`` as the first does at the top.
+    are more models by name; each answers below ``/models/<name>`` as the first does at the top,
+    and the first does there too where it has a ``label``.
     """
     options = options or ServeOptions()
     measured = RequestFigures(len(file))
@@ -73,6 +75,12 @@ def create_app(
     app.state.shared, app.state.models = shared, {}
     put_model(app, runtime, file, name)
     app.include_router(router)
+    if label is not None:
+        itself = FastAPI(openapi_url=None, exception_handlers=_HANDLERS)
+        itself.state = app.state  # whatever model is put there
+        itself.include_router(router)
+        app.state.models[label] = itself
+        app.mount(f"/models/{label}", itself)
     for own_name, (own_runtime, own_file) in (others or {}).items():
         beside = FastAPI(openapi_url=None, exception_handlers=_HANDLERS)
         beside.state.shared = shared

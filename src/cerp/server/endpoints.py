@@ -124,7 +124,7 @@ router = APIRouter(
 )
 
 
-@router.get("/recommend")
+@router.get("/recommend", response_model_exclude_unset=True)
 async def recommend(
     served: Given,
     user: IdQuery,
@@ -302,7 +302,7 @@ async def model_file(served: Given, request: Request) -> Response:
 
 @router.get("/models")
 async def models(request: Request) -> dict[str, ModelCard]:
-    """The models that are served beside this one, by name; they answer below /models/<name>."""
+    """The models of a server that has several, by name; they answer below /models/<name>."""
     beside = getattr(request.app.state, "models", {})
     return {name: app.state.served.card for name, app in beside.items()}
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from cerp.errors import ConfigError, DataError
+from cerp.errors import ColumnsError, ConfigError, DataError
 
 Column = str | int
 """A column by name, or by position from 0."""
@@ -170,7 +170,7 @@ class _Finder:
     def required(self, role: str, asked: Column | None, names: Sequence[Collection[str]]) -> int:
         found = self.asked(role, asked) if asked is not None else self._found(role, names)
         if found is None:
-            raise DataError(
+            raise ColumnsError(
                 f"{self.source}: no column is recognised as the {role}; the columns are "
                 f"{self.present}; choose one with {role}="
             )
@@ -211,7 +211,7 @@ class _Finder:
             matches = [k for k, name in enumerate(self.columns) if _plain(str(name)) in names]
             if len(matches) > 1:
                 several = " and ".join(repr(self.columns[k]) for k in matches)
-                raise DataError(
+                raise ColumnsError(
                     f"{self.source}: {several} could each be the {role}; choose one with {role}="
                 )
             if matches:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from cerp.data.formats.columns import ITEM_NAMES, USER_NAMES, Column, is_recognised
 from cerp.data.formats.text_files import BLANKS, comment_error, empty_error, overlong_error
-from cerp.errors import DataError
+from cerp.errors import ColumnsError, DataError
 
 DELIMITERS = ("::", "\t", ",", ";", "|", " ")
 """In order of preference where several fit."""
@@ -93,9 +93,9 @@ def sniff(
     if header is None:
         header = is_header(first, body, (*USER_NAMES, *ITEM_NAMES), asked)
     if header is None:
-        raise DataError(
+        raise ColumnsError(
             f"{source}: cannot tell whether line 1 is a header ({', '.join(first)}); "
-            "say so with header=True or header=False"
+            "say so with header=True or header=False, or name the columns with user= and item="
         )
     if not header:
         body = [first, *body]
@@ -145,11 +145,13 @@ def find_delimiter(head: str, source: str) -> str:
 def regularity(head: str, delimiter: str) -> float:
     """The share of records with as many fields, two or more, as the first."""
     try:
+        first = next(records(io.StringIO(head, newline=""), delimiter), None)
+        if first is None or len(first[1]) < 2:  # the rest of a long file need not be cut
+            return 0.0
         widths = [len(fields) for _, fields in first_records(head, delimiter, "")]
-    except DataError:
+    except csv.Error:  # in the first record; a later one ends what is looked at
         return 0.0
-    alike = sum(width == widths[0] for width in widths)
-    return alike / len(widths) if widths and widths[0] > 1 else 0.0
+    return sum(width == widths[0] for width in widths) / len(widths)
 
 
 def first_records(head: str, delimiter: str, source: str) -> list[Record]:

@@ -68,8 +68,8 @@ def unreadable_time_error(origin: Origin, row: int, value: object) -> DataError:
     """The error for a time that is missing or of another kind than the rest."""
     return DataError(
         f"{origin.at(row)}: the time {value!r} cannot be read; times are all whole numbers, all "
-        "seconds with a fraction, or all ISO 8601, or written as time_format= says; time=False "
-        "reads without times"
+        "seconds with a fraction, or all ISO 8601, or written as time_format= says (such as "
+        "%d.%m.%Y for 31.12.2024); time=False reads without times"
     )
 
 
