@@ -4,7 +4,8 @@
     python benchmarks/lookup.py --device cuda -o results/lookup_gpu.json
 
 The ratio of CPU times of one thread, or of times on a GPU that is waited for, each the fastest of
-many runs, taken in turns. An ``nn.Embedding`` has gradients for its whole table, as optimizers such as Adam want them.
+many runs, taken in turns. An ``nn.Embedding`` has gradients for its whole table, as optimizers such
+as Adam want them.
 """
 
 from __future__ import annotations
