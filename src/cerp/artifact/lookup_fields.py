@@ -1,4 +1,4 @@
-"""Fields of a file for lookups, to tensors and back: names, ids, and tables that are stored whole."""
+"""Fields of a file for lookups, to tensors and back: names, ids, and tables stored whole."""
 
 from __future__ import annotations
 

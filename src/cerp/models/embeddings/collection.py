@@ -127,8 +127,11 @@ class EmbeddingCollection(nn.Module):
         else:
             self._learn(room, tables, counts, seed)
         sizes = [self.fields[name] for name in self.shared_fields]
-        starts = accumulate(sizes[:-1], initial=0)
-        self.offsets = dict(zip(self.shared_fields, starts, strict=True))
+        ends = accumulate(sizes)
+        self.offsets = {
+            name: end - size
+            for name, end, size in zip(self.shared_fields, ends, sizes, strict=True)
+        }
         columns = [list(self.fields).index(name) for name in self.shared_fields]
         for name, numbers in (
             ("_columns", columns),
