@@ -27,6 +27,7 @@ def test_the_golden_file_is_made_and_read_to_the_byte():
     assert isinstance(found, cerp.FieldLookups)
     for name, vectors in VECTORS.items():
         assert np.array_equal(found[name].vectors(), vectors)
+    assert found.vectors().keys() == VECTORS.keys()
     assert list(found) == ["user", "country", "item"]
     assert (len(found), found.dim, len(found["item"])) == (3, 2, 3)
     assert repr(found).startswith("FieldLookups: user (2), country (2), item (3); vectors of 2")

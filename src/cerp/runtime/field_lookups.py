@@ -36,12 +36,13 @@ class FieldLookups(Mapping[str, Lookup]):
         start = 0
         for field in model.fields:
             own = _model_of(model, field)
-            limits = {"file_bytes": file_bytes, "max_memory": max_memory}
             if field.table is None:
-                self._fields[field.name] = _SharedField(own, field.ids, start, **limits)
+                self._fields[field.name] = _SharedField(
+                    own, field.ids, start, file_bytes=file_bytes, max_memory=max_memory
+                )
                 start += len(field.ids)
             else:
-                self._fields[field.name] = Lookup(own, **limits)
+                self._fields[field.name] = Lookup(own, file_bytes=file_bytes, max_memory=max_memory)
 
     def __repr__(self) -> str:
         """The fields, with how many ids each has, and the size of the file."""
@@ -68,9 +69,10 @@ class FieldLookups(Mapping[str, Lookup]):
         """Numbers in a vector."""
         return self.model.dim
 
-    def vectors(self, ids: Mapping[str, Iterable[Id]]) -> dict[str, Float32Array]:
-        """Vectors of the ids of several fields, float32, (number of ids, dim) for each."""
-        return {name: self[name].vectors(some) for name, some in ids.items()}
+    def vectors(self, ids: Mapping[str, Iterable[Id]] | None = None) -> dict[str, Float32Array]:
+        """Vectors of the ids of fields, float32, (number of ids, dim) for each; None: of all."""
+        asked = dict.fromkeys(self) if ids is None else ids
+        return {name: self[name].vectors(some) for name, some in asked.items()}
 
 
 class _SharedField(Lookup):
