@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from cerp.nn import CompositionalEmbedding
 
 BATCH = 8192
-TURNS = 200
+TURNS = 100
 SIZES = ((10_000, 64), (100_000, 64), (1_000_000, 32))
 STATES = ("dense", "pruning", "masked")
 

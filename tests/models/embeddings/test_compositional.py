@@ -748,3 +748,16 @@ def test_all_ids_at_once_have_the_gradients_of_plain_lookups():
     for book, rows in enumerate(torch.from_numpy(codes)[ids].unbind(1)):
         wanted.index_add_(0, rows + 5 * book, gradient)
     torch.testing.assert_close(embedding.weight.grad, wanted)
+
+
+@pytest.mark.parametrize("is_masked", [False, True])
+@pytest.mark.parametrize("is_coded", [False, True])
+def test_every_kind_can_be_exported_for_any_number_of_ids(is_coded: bool, is_masked: bool):
+    codes = np.random.default_rng(0).integers(0, 5, (ENTITIES, 3))
+    how: dict[str, Any] = {"codes": codes} if is_coded else {"buckets": 7}
+    embedding = CompositionalEmbedding(ENTITIES, DIM, generator=seeded(0), **how)
+    if is_masked:
+        embedding.project(40)
+    number = torch.export.Dim("number", min=2, max=1000)
+    program = torch.export.export(embedding, (ALL_IDS[:3],), dynamic_shapes=({0: number},))
+    torch.testing.assert_close(program.module()(ALL_IDS), embedding(ALL_IDS))

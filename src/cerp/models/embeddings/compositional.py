@@ -115,6 +115,7 @@ class CompositionalEmbedding(PrunableEmbedding):
         self.register_buffer("_starts", _starts_of(self.book_rows), persistent=False)
         self._compositions: dict[bool, tuple[Tensor, Composition]] = {}
         self._kept_rows: Tensor | None = None
+        self._put_missing_buffers_last()
         self.reset_parameters(generator)
         if device is not None or dtype is not None:
             self.to(device=device, dtype=dtype)
@@ -350,6 +351,11 @@ class CompositionalEmbedding(PrunableEmbedding):
             padding = int(self.positions[padding])
         return rows_of_entities(self._indices(), self.num_embeddings, left_out=padding)
 
+    def _put_missing_buffers_last(self) -> None:
+        """Behind those that are there: ``torch.export`` fails on one behind a missing one."""
+        for name in [name for name, buffer in self._buffers.items() if buffer is None]:
+            self._buffers[name] = self._buffers.pop(name)
+
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         """Codes in as few bytes as they take, beside what every prunable embedding saves."""
         super()._save_to_state_dict(destination, prefix, keep_vars)
@@ -369,6 +375,7 @@ class CompositionalEmbedding(PrunableEmbedding):
             self._starts = _starts_of(self.book_rows).to(device)
         self._compositions.clear()
         self._kept_rows = None
+        self._put_missing_buffers_last()
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
