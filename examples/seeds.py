@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -69,6 +70,12 @@ def run(job: Job, seed: int, device: str, scratch: Path) -> tuple[Job, Path, str
     return job, path, "" if done.returncode == 0 else path.stem
 
 
+def command_of(job: Job, seed: int, device: str) -> str:
+    """What makes the same rows by itself."""
+    words = (*job.arguments, "--seed", str(seed), "--device", device, "-o", f"results/{job.output}")
+    return f"python -m {job.module} {shlex.join(words)}"
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run what is asked for, and put the rows together as comparisons end."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
@@ -93,7 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if wrong:
                 failed.append(wrong)
                 continue
-            rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+            found = json.loads(path.read_text(encoding="utf-8"))["rows"]
+            rows = [row | {"command": command_of(job, row["seed"], given.device)} for row in found]
             merge_rows(given.output / job.output, rows, job.same)
     if failed:
         sys.exit(f"these did not end well: {', '.join(failed)}")
