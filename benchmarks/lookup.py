@@ -1,9 +1,11 @@
 """A compositional lookup beside ``nn.Embedding``, forward and backward, at a batch of 8,192 ids.
 
     python benchmarks/lookup.py -o results/lookup.json
+    python benchmarks/lookup.py --device cuda -o results/lookup_gpu.json
 
-The ratio of CPU times of one thread, each the fastest of many runs, taken in turns. An
-``nn.Embedding`` has gradients for its whole table, as optimizers such as Adam want them.
+The ratio of CPU times of one thread, or of times on a GPU that is waited for, each the fastest of
+many runs, taken in turns. An ``nn.Embedding`` has gradients for its whole table, as optimizers such
+as Adam want them.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from torch import Tensor, nn
 from cerp.nn import CompositionalEmbedding
 
 BATCH = 8192
-TURNS = 25
+TURNS = 100
 SIZES = ((10_000, 64), (100_000, 64), (1_000_000, 32))
 STATES = ("dense", "pruning", "masked")
 
@@ -39,31 +41,39 @@ def kinds(count: int, dim: int) -> dict[str, Callable[[], CompositionalEmbedding
 
 def in_state(embedding: CompositionalEmbedding, state: str) -> CompositionalEmbedding:
     """The same while thresholds learn, or under a mask of a third of its values."""
+    device = embedding.weight.device
     if state == "pruning":
         embedding.start_pruning()
     elif state == "masked":
         kept = torch.rand(embedding.weight.shape, generator=torch.manual_seed(0)) < 1 / 3
-        embedding.restrict(kept)
+        embedding.restrict(kept.to(device))
     return embedding
 
 
 def step(module: nn.Module, ids: Tensor, gradient: Tensor) -> float:
-    """Seconds of one thread for a lookup and its gradients."""
-    started = time.process_time()
+    """Seconds for a lookup and its gradients: of one thread, or until the GPU is done."""
+    on_gpu = ids.is_cuda
+    if on_gpu:
+        torch.cuda.synchronize()
+    clock = time.perf_counter if on_gpu else time.process_time
+    started = clock()
     module.zero_grad(set_to_none=True)
     module(ids).backward(gradient)
-    return time.process_time() - started
+    if on_gpu:
+        torch.cuda.synchronize()
+    return clock() - started
 
 
-def measured(count: int, dim: int) -> list[dict[str, Any]]:
+def measured(count: int, dim: int, device: str) -> list[dict[str, Any]]:
     """Ratios for all kinds and states at one size."""
     torch.manual_seed(0)
     ids, gradient = torch.randint(count, (BATCH,)), torch.randn(BATCH, dim)
-    full = nn.Embedding(count, dim)
+    ids, gradient = ids.to(device), gradient.to(device)
+    full = nn.Embedding(count, dim, device=device)
     rows = []
     for name, make in kinds(count, dim).items():
         for state in STATES:
-            made = in_state(make(), state)
+            made = in_state(make().to(device), state)
             turns = [(step(full, ids, gradient), step(made, ids, gradient)) for _ in range(TURNS)]
             theirs, ours = (min(times) for times in zip(*turns, strict=True))
             rows.append(
@@ -85,10 +95,11 @@ def main() -> None:
     """Measure all sizes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    rows = [row for size in SIZES for row in measured(*size)]
-    figures = {"machine": described("cpu"), "batch": BATCH, "turns": TURNS, "rows": rows}
+    rows = [row for size in SIZES for row in measured(*size, given.device)]
+    figures = {"machine": described(given.device), "batch": BATCH, "turns": TURNS, "rows": rows}
     write_figures(given.output, figures)
 
 

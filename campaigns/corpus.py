@@ -17,6 +17,7 @@ from cerp.assignment.index import Index
 from cerp.data.ids import Ids
 from cerp.export.item_only import items_only
 from golden_cold_start import COLD, cold_start_model
+from golden_fields import GOLDEN_FIELDS, golden_fields
 from golden_filter import FILTER, MIXTURE
 from golden_lookup import GOLDEN_LOOKUP, golden_lookup
 from golden_model import GOLDEN, GOLDEN_CODED
@@ -27,7 +28,17 @@ from small_filters import small_filter, small_mixture
 from small_models import BACKBONES, ENTITIES, coded_model, pruned, small_model
 from small_neighbours import small_neighbours
 
-GOLDEN_FILES = (GOLDEN, GOLDEN_CODED, FILTER, MIXTURE, NEIGHBOURS, SUMS, COLD, GOLDEN_LOOKUP)
+GOLDEN_FILES = (
+    GOLDEN,
+    GOLDEN_CODED,
+    FILTER,
+    MIXTURE,
+    NEIGHBOURS,
+    SUMS,
+    COLD,
+    GOLDEN_LOOKUP,
+    GOLDEN_FIELDS,
+)
 
 
 @cache
@@ -41,6 +52,7 @@ def model_files() -> tuple[bytes, ...]:
         *(small_mixture(backbone) for backbone in ("mf", "lightgcn", "propagated")),
         items_only(coded_model()),
         golden_lookup(),
+        golden_fields(),
         sums_model(),
     ]
     files = [encode(model, Encoding(values=values)) for model in models for values in VALUES_CODECS]

@@ -28,6 +28,7 @@ from cerp.artifact import decode
 from cerp.data.ids import Id, Ids
 from cerp.errors import CerpError, FileFormatError
 from cerp.runtime import Runtime
+from cerp.runtime.field_lookups import FieldLookups
 from cerp.runtime.lookup import Lookup
 
 AT_ONCE = 500
@@ -122,15 +123,20 @@ def _place(error: BaseException) -> str:
     return f"({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
 
 
-def opened(file: bytes) -> Runtime | Lookup:
+def opened(file: bytes) -> Runtime | Lookup | FieldLookups:
     """What `cerp.load` makes of a file."""
     model = decode(file)
-    made = Lookup if model.is_lookup else Runtime
+    made = Runtime if not model.is_lookup else Lookup if model.fields is None else FieldLookups
     return made(model, file_bytes=len(file), max_memory=MAX_MEMORY)
 
 
-def use(ready: Runtime | Lookup, rng: random.Random, *, over_http: bool) -> None:
+def use(ready: Runtime | Lookup | FieldLookups, rng: random.Random, *, over_http: bool) -> None:
     """Ask for everything that a model can be asked for; errors of ours are answers."""
+    if isinstance(ready, FieldLookups):
+        for field in ready.values():
+            use(field, rng, over_http=over_http)
+        _ask(lambda: repr(ready))
+        return
     item = _drawn(ready.ids if isinstance(ready, Lookup) else ready.items, rng)
     if isinstance(ready, Lookup):
         _ask(

@@ -16,6 +16,7 @@ def test_the_public_names_are_these():
         "CerpError",
         "Compressed",
         "Config",
+        "FieldLookups",
         "FittedModel",
         "Interactions",
         "Lookup",

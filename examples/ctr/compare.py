@@ -1,6 +1,7 @@
 """A click model at full size, with CERP, and with its rivals, at budgets over all fields.
 
     python -m examples.ctr.compare frappe deepfm -o results/ctr.json
+    python -m examples.ctr.compare criteo-shaped deepfm --largest 10131227 --device cuda -o ...
 
 CERP: a full-size model is trained; its tables become an `EmbeddingCollection` at the budget, in
 the same network, which is trained a little more. Rivals are trained from first values. Learning
@@ -35,15 +36,28 @@ DIM = 16
 BUDGETS = ("90%", "95%", "99%", "99.9%")
 RATES, LATER_RATES = (3e-3, 1e-2), (1e-4, 5e-4)
 EPOCHS = {"frappe": 10, "ml-100k": 8, "criteo-shaped": 3}
+SAME = ("data", "largest", "network", "seed")
+"""What the rows of a comparison have in common."""
+RIVALS = ("ud", "hash", "qr", "pep")
 NETWORKS: Mapping[str, Callable[..., Any]] = {"deepfm": DeepFM, "dcn-v2": DCNv2}
 
 
 class Comparison:
     """One data set and one network; figures are collected in `rows`."""
 
-    def __init__(self, clicks: Clicks, network: str, epochs: int, rates: Sequence[float]) -> None:
+    def __init__(
+        self,
+        clicks: Clicks,
+        network: str,
+        epochs: int,
+        rates: Sequence[float],
+        *,
+        device: str = "cpu",
+        seed: int = 0,
+    ) -> None:
         self.clicks, self.network = clicks, network
         self.epochs, self.rates = epochs, rates
+        self.device, self.seed = device, seed
         self.steps = epochs * -(-len(clicks.train) // BATCH)
         self.rows: list[dict[str, Any]] = []
 
@@ -53,7 +67,7 @@ class Comparison:
         for bits in (8, 4, 2):
             rounded = copy.deepcopy(model)
             rounded.embedding, size = tables.rounded(model.embedding, bits)
-            self._note(f"int{bits}", None, rounded, size)
+            self._note(f"int{bits}", None, rounded.to(self.device), size)
         return model
 
     def cerp(self, model: Any, budget: str) -> None:
@@ -65,17 +79,19 @@ class Comparison:
             budget=budget,
             tables=model.embedding.by_field(),
             counts=self.clicks.counts(),
-        )
+            seed=self.seed,
+        ).to(self.device)
         tried = []
         for rate in LATER_RATES:
             later = copy.deepcopy(compact)
-            tried.append((train(later, self.clicks, max(self.epochs // 2, 1), rate), later))
+            epochs = max(self.epochs // 2, 1)
+            tried.append((train(later, self.clicks, epochs, rate, seed=self.seed), later))
         chosen = max(tried, key=lambda one: one[0])[1]
         found = chosen.embedding
         codes = sum(field.ids * field.code_bits for field in found.report())
         self._note("cerp", budget, chosen, 4 * found.nnz + math.ceil(codes / 8))
 
-    def rivals(self, budget: str) -> None:
+    def rivals(self, budget: str, names: Sequence[str] = RIVALS) -> None:
         """UD, hash, QR and PEP, where the budget has room for them."""
         fields = self.clicks.fields
         limit = Budget.parse(budget).limit(sum(fields.values()), DIM)
@@ -85,13 +101,16 @@ class Comparison:
             "qr": tables.quotient_remainder,
         }
         for name, maker in makers.items():
+            if name not in names:
+                continue
             try:
                 maker(fields, DIM, limit)
             except BudgetError:
                 self.rows.append(self._row(name, budget) | {"impossible": True})
                 continue
             self._trained(partial(maker, fields, DIM, limit), name, budget)
-        self._trained(lambda: tables.prunable(fields, DIM), "pep", budget, limit)
+        if "pep" in names:
+            self._trained(lambda: tables.prunable(fields, DIM), "pep", budget, limit)
 
     def _trained(
         self,
@@ -102,14 +121,15 @@ class Comparison:
     ) -> Any:
         tried = []
         for rate in self.rates:
-            torch.manual_seed(0)
+            torch.manual_seed(self.seed)
             embedding = table()
-            model = NETWORKS[self.network](embedding, len(self.clicks.fields), embedding.width)
+            made = NETWORKS[self.network](embedding, len(self.clicks.fields), embedding.width)
+            model = made.to(self.device)
             if prune_to is not None:
                 pruner = Pruner([embedding.table], prune_to, self.steps, dense_share=0.3)
-                train(model, self.clicks, self.epochs, rate, pruner=pruner)
+                train(model, self.clicks, self.epochs, rate, seed=self.seed, pruner=pruner)
                 pruner.finish()
-            tried.append((train(model, self.clicks, self.epochs, rate), model))
+            tried.append((train(model, self.clicks, self.epochs, rate, seed=self.seed), model))
         chosen = max(tried, key=lambda one: one[0])[1]
         self._note(name, budget, chosen, chosen.embedding.float_bytes)
         return chosen
@@ -117,7 +137,9 @@ class Comparison:
     def _row(self, name: str, budget: str | None) -> dict[str, Any]:
         return {
             "data": self.clicks.name,
+            "largest": max(self.clicks.fields.values()),
             "network": self.network,
+            "seed": self.seed,
             "method": name,
             "budget": budget,
         }
@@ -142,13 +164,17 @@ def compare(
     *,
     epochs: int | None = None,
     rates: Sequence[float] = RATES,
+    rivals: Sequence[str] = RIVALS,
+    device: str = "cpu",
+    seed: int = 0,
 ) -> list[dict[str, Any]]:
     """Figures of all methods."""
-    found = Comparison(clicks, network, epochs or EPOCHS[clicks.name], rates)
+    epochs = epochs or EPOCHS[clicks.name]
+    found = Comparison(clicks, network, epochs, rates, device=device, seed=seed)
     model = found.full()
     for budget in budgets:
         found.cerp(model, budget)
-        found.rivals(budget)
+        found.rivals(budget, rivals)
     return found.rows
 
 
@@ -161,6 +187,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=200_000, help="of the made-up set")
     parser.add_argument("--rates", type=float, nargs="+", default=RATES)
     parser.add_argument("--budgets", nargs="+", default=BUDGETS)
+    parser.add_argument("--rivals", nargs="*", choices=RIVALS, default=RIVALS)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--seed", type=int, default=0, help="of first values and batches")
     parser.add_argument("-o", "--output", type=Path, required=True)
     given = parser.parse_args()
     folder = Path(os.environ.get("CERP_DATA_DIR", "."))
@@ -168,8 +197,16 @@ def main() -> None:
         clicks = criteo_shaped(given.largest, given.rows)
     else:
         clicks = {"frappe": frappe, "ml-100k": movielens}[given.data](folder / given.data)
-    rows = compare(clicks, given.network, given.budgets, rates=given.rates)
-    add_rows(given.output, rows, "examples.ctr.compare", ["data", "network"])
+    rows = compare(
+        clicks,
+        given.network,
+        given.budgets,
+        rates=given.rates,
+        rivals=given.rivals,
+        device=given.device,
+        seed=given.seed,
+    )
+    add_rows(given.output, rows, "examples.ctr.compare", SAME)
 
 
 if __name__ == "__main__":

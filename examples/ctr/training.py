@@ -1,4 +1,4 @@
-"""Training of a click model on one core, and what is measured: AUC and log loss."""
+"""Training of a click model, and what is measured: AUC and log loss."""
 
 from __future__ import annotations
 
@@ -38,13 +38,16 @@ def train(
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, rate, total_steps=epochs * steps + 1, pct_start=0.1
     )
-    ids, labels = torch.from_numpy(clicks.train.ids), torch.from_numpy(clicks.train.labels)
+    device = next(model.parameters()).device
+    ids = torch.from_numpy(clicks.train.ids).to(device)
+    labels = torch.from_numpy(clicks.train.labels).to(device)
     rng = np.random.default_rng(seed)
     best, kept = auc(clicks.validation.labels, predict(model, clicks.validation)), None
     if pruner is None:
         kept = copy.deepcopy(model.state_dict())
     for _ in range(epochs):
-        for batch in np.array_split(rng.permutation(len(ids)), steps):
+        order = torch.from_numpy(rng.permutation(len(ids))).to(device)
+        for batch in order.tensor_split(steps):
             optimizer.zero_grad()
             F.binary_cross_entropy_with_logits(model(ids[batch]), labels[batch]).backward()
             optimizer.step()
@@ -63,7 +66,8 @@ def train(
 def predict(model: nn.Module, rows: Rows) -> npt.NDArray[np.float32]:
     """Logits of rows."""
     parts = torch.from_numpy(rows.ids).split(LATER)
-    return torch.cat([model(part) for part in parts]).numpy()
+    device = next(model.parameters()).device
+    return torch.cat([model(part.to(device)) for part in parts]).cpu().numpy()
 
 
 def auc(labels: Labels, scores: npt.NDArray[np.float32]) -> float:

@@ -34,6 +34,8 @@ EPOCHS = {"video-games": 8, "ml-100k": 40}
 READERS = {"video-games": video_games, "ml-100k": movielens}
 RATE, LATER_RATE = 3e-3, 1e-3
 BOOKS = 4
+SAME = ("data", "seed")
+"""What the rows of a comparison have in common."""
 
 
 class OneField(nn.Module):
@@ -74,24 +76,27 @@ def compare(
     length: int | None = None,
     epochs: int | None = None,
     from_sequences: Sequence[str] = ("99%",),
+    device: str = "cpu",
+    seed: int = 0,
 ) -> list[dict[str, Any]]:
     """Figures of the full table, and of both ways at each budget."""
     length, epochs = length or LENGTHS[data.name], epochs or EPOCHS[data.name]
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     items = nn.Embedding(data.items + 1, DIM)
     nn.init.normal_(items.weight, std=0.05)
-    model = SASRec(items, full_table, DIM, length)
-    train(model, data, epochs, RATE)
+    model = SASRec(items, full_table, DIM, length).to(device)
+    train(model, data, epochs, RATE, seed=seed)
     rows = [_row(data, "full", None, model, items.weight.numel(), 0)]
     for budget in budgets:
-        later = _from_table(model, data, budget)
-        train(later, data, max(epochs // 4, 1), LATER_RATE)
+        later = _from_table(model, data, budget, seed).to(device)
+        train(later, data, max(epochs // 4, 1), LATER_RATE, seed=seed)
         found = later.items.collection
         rows.append(_row(data, "cerp", budget, later, found.nnz, found.report()[0].code_bits))
-    return rows + [_from_sequences(data, budget, length, epochs) for budget in from_sequences]
+    rows += [_from_sequences(data, each, length, epochs, device, seed) for each in from_sequences]
+    return [{"seed": seed} | row for row in rows]
 
 
-def _from_table(model: SASRec, data: Histories, budget: str) -> SASRec:
+def _from_table(model: SASRec, data: Histories, budget: str, seed: int) -> SASRec:
     """The trained network around a compact table with rows learned from the trained one."""
     collection = EmbeddingCollection(
         {"item": data.items + 1},
@@ -99,27 +104,30 @@ def _from_table(model: SASRec, data: Histories, budget: str) -> SASRec:
         budget=budget,
         tables={"item": model.items.weight.detach()},
         counts={"item": data.counts()},
+        seed=seed,
     )
     later = copy.deepcopy(model)
     later.items, later._table = OneField(collection), shared_table
     return later
 
 
-def _from_sequences(data: Histories, budget: str, length: int, epochs: int) -> dict[str, Any]:
+def _from_sequences(
+    data: Histories, budget: str, length: int, epochs: int, device: str, seed: int
+) -> dict[str, Any]:
     """A new model whose items share rows by the sequences, pruned to the budget, trained again."""
     count = data.items + 1
     limit = Budget.parse(budget).limit(count, DIM)
     rows = book_rows(limit, count, DIM, BOOKS)
     codes = table_codes(count, sequences=data.training, books=BOOKS, rows=rows, padding_idx=0)
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     items = CompositionalEmbedding(count, DIM, 0, codes=codes.codes, buckets=rows)
-    model = SASRec(items, own_table, DIM, length)
+    model = SASRec(items, own_table, DIM, length).to(device)
     pruned = max(epochs // 2, 1)
     steps = pruned * -(-len(data.sequences) // BATCH)
     pruner = Pruner([items], limit, steps, dense_share=0.3)
-    train(model, data, pruned, RATE, pruner=pruner)
+    train(model, data, pruned, RATE, seed=seed, pruner=pruner)
     pruner.finish()
-    train(model, data, epochs - pruned or 1, RATE)
+    train(model, data, epochs - pruned or 1, RATE, seed=seed)
     bits = BOOKS * (rows - 1).bit_length()
     return _row(data, "cerp from sequences", budget, model, items.nnz, bits)
 
@@ -144,11 +152,13 @@ def main() -> None:
     """Measure, and put the figures beside those that the file has."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("data", choices=list(READERS))
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--seed", type=int, default=0, help="of first values and batches")
     parser.add_argument("-o", "--output", type=Path, required=True)
     given = parser.parse_args()
     folder = Path(os.environ.get("CERP_DATA_DIR", ".")) / given.data
-    rows = compare(READERS[given.data](folder))
-    add_rows(given.output, rows, "examples.sequences.compare", ["data"])
+    rows = compare(READERS[given.data](folder), device=given.device, seed=given.seed)
+    add_rows(given.output, rows, "examples.sequences.compare", SAME)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,9 @@ class SASRec(nn.Module):
         width = self.places.shape[1]
         start = self.dropout(self.items(ids) * width**0.5 + self.places) * is_item
         # A place of padding looks at itself, so that no row of attention is empty.
-        hidden = (ids == 0).unsqueeze(1) & ~torch.eye(ids.shape[1], dtype=torch.bool)
+        hidden = (ids == 0).unsqueeze(1) & ~torch.eye(
+            ids.shape[1], dtype=torch.bool, device=ids.device
+        )
         states: Tensor = self.norm(self.blocks(start, mask=self.future | hidden))
         return states
 
@@ -83,7 +85,7 @@ def train(
     The model as it comes counts as an epoch, unless a pruner is at work.
     """
     torch.manual_seed(seed)
-    rows = torch.from_numpy(windows(data.training, model.length + 1))
+    rows = torch.from_numpy(windows(data.training, model.length + 1)).to(model.places.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01)
     chosen = replace(data, sequences=data.sequences[:CHOOSING])
     best, kept = -1.0, None
@@ -110,14 +112,12 @@ def loss(model: SASRec, rows: Tensor, items: int) -> Tensor:
     seen, following = rows[:, :-1], rows[:, 1:]
     counted = (seen != 0) & (following != 0)
     states, targets = model(seen)[counted], following[counted]
-    drawn = torch.randint(1, items + 1, (NEGATIVES,))
+    drawn = torch.randint(1, items + 1, (NEGATIVES,)).to(rows.device)
     table = model.table()
     own = (states * F.embedding(targets, table)).sum(-1, keepdim=True)
     others = states @ F.embedding(drawn, table).T
     others = others.masked_fill(targets.unsqueeze(1) == drawn, -torch.inf)
-    return F.cross_entropy(
-        torch.cat([own, others], dim=1), torch.zeros(len(targets), dtype=torch.long)
-    )
+    return F.cross_entropy(torch.cat([own, others], dim=1), torch.zeros_like(targets))
 
 
 @torch.no_grad()
@@ -125,12 +125,13 @@ def ndcg(model: SASRec, data: Histories, held: int, cut: int = 10) -> float:
     """NDCG@10 of the item held back (1: validation, 0: test) among all that were not seen yet."""
     model.eval()
     table = model.table()
+    device = table.device
     gained: list[Tensor] = []
     for start in range(0, len(data.sequences), BATCH):
         part = data.sequences[start : start + BATCH]
         seen = [sequence[: -1 - held] for sequence in part]
-        targets = torch.tensor([int(sequence[-1 - held]) for sequence in part])
-        states = model(torch.from_numpy(last(seen, model.length)))[:, -1]
+        targets = torch.tensor([int(sequence[-1 - held]) for sequence in part], device=device)
+        states = model(torch.from_numpy(last(seen, model.length)).to(device))[:, -1]
         scores = states @ table.T
         own = scores.gather(1, targets.unsqueeze(1))
         scores[:, 0] = -torch.inf

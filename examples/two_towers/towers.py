@@ -28,6 +28,8 @@ DIM = 32
 BATCH = 1024
 BUDGETS = ("90%", "95%", "99%")
 TEMPERATURE = 0.1
+SAME = ("data", "seed")
+"""What the rows of a comparison have in common."""
 
 
 class FullTables(nn.Module):
@@ -68,10 +70,10 @@ class TwoTowers(nn.Module):
 def train(model: TwoTowers, data: Histories, epochs: int, rate: float, *, seed: int = 0) -> float:
     """In-batch softmax less the log of how often an item occurs; the best epoch on validation."""
     torch.manual_seed(seed)
-    training = data.training
+    training, device = data.training, next(model.parameters()).device
     users = torch.from_numpy(np.repeat(np.arange(len(training)), [len(one) for one in training]))
-    items = torch.from_numpy(np.concatenate(training))
-    drawn = torch.from_numpy(data.counts() / len(items)).float().clamp_min(1e-9).log()
+    users, items = users.to(device), torch.from_numpy(np.concatenate(training)).to(device)
+    drawn = torch.from_numpy(data.counts() / len(items)).float().clamp_min(1e-9).log().to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.1)
     best, kept = ndcg(model, data, held=1), copy.deepcopy(model.state_dict())
     for _ in range(epochs):
@@ -83,7 +85,7 @@ def train(model: TwoTowers, data: Histories, epochs: int, rate: float, *, seed: 
             again.fill_diagonal_(False)
             scores = scores.masked_fill(again, -torch.inf)
             optimizer.zero_grad()
-            F.cross_entropy(scores, torch.arange(len(batch))).backward()
+            F.cross_entropy(scores, torch.arange(len(batch), device=device)).backward()
             optimizer.step()
         found = ndcg(model, data, held=1)
         if found > best:
@@ -95,9 +97,10 @@ def train(model: TwoTowers, data: Histories, epochs: int, rate: float, *, seed: 
 @torch.no_grad()
 def ndcg(model: TwoTowers, data: Histories, held: int, cut: int = 10) -> float:
     """NDCG@10 of the item held back (1: validation, 0: test) among all that were not taken yet."""
-    scores = model("user", torch.arange(len(data.sequences))) @ (
-        model("item", torch.arange(data.items + 1)).T
-    )
+    device = next(model.parameters()).device
+    users = torch.arange(len(data.sequences), device=device)
+    every = torch.arange(data.items + 1, device=device)
+    scores = (model("user", users) @ model("item", every).T).cpu()
     targets = torch.tensor([int(sequence[-1 - held]) for sequence in data.sequences])
     own = scores.gather(1, targets.unsqueeze(1))
     scores[:, 0] = -torch.inf
@@ -108,24 +111,29 @@ def ndcg(model: TwoTowers, data: Histories, held: int, cut: int = 10) -> float:
 
 
 def compare(
-    data: Histories, budgets: Sequence[str] = BUDGETS, epochs: int = 25
+    data: Histories,
+    budgets: Sequence[str] = BUDGETS,
+    epochs: int = 25,
+    *,
+    device: str = "cpu",
+    seed: int = 0,
 ) -> list[dict[str, Any]]:
     """Figures at full size and at each budget."""
     fields = {"user": len(data.sequences), "item": data.items + 1}
     counts = {"user": np.array([len(one) for one in data.training]), "item": data.counts()}
-    torch.manual_seed(0)
-    model = TwoTowers(FullTables(fields))
-    train(model, data, epochs, 1e-2)
+    torch.manual_seed(seed)
+    model = TwoTowers(FullTables(fields)).to(device)
+    train(model, data, epochs, 1e-2, seed=seed)
     rows = [_row(data, None, model)]
     tables = {name: table.weight.detach() for name, table in model.embedding.tables.items()}
     for budget in budgets:
         compact = copy.deepcopy(model)
         compact.embedding = EmbeddingCollection(
-            fields, DIM, budget=budget, tables=tables, counts=counts
-        )
-        train(compact, data, max(epochs // 4, 1), 1e-3)
+            fields, DIM, budget=budget, tables=tables, counts=counts, seed=seed
+        ).to(device)
+        train(compact, data, max(epochs // 4, 1), 1e-3, seed=seed)
         rows.append(_row(data, budget, compact))
-    return rows
+    return [{"seed": seed} | row for row in rows]
 
 
 def _row(data: Histories, budget: str | None, model: TwoTowers) -> dict[str, Any]:
@@ -142,12 +150,15 @@ def _row(data: Histories, budget: str | None, model: TwoTowers) -> dict[str, Any
 def main() -> None:
     """Measure on MovieLens-100K."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--seed", type=int, default=0, help="of first values and batches")
     parser.add_argument("-o", "--output", type=Path, required=True)
     given = parser.parse_args()
-    rows = compare(movielens(Path(os.environ.get("CERP_DATA_DIR", ".")) / "ml-100k"))
+    data = movielens(Path(os.environ.get("CERP_DATA_DIR", ".")) / "ml-100k")
+    rows = compare(data, device=given.device, seed=given.seed)
     for row in rows:
         print(row)
-    add_rows(given.output, rows, "examples.two_towers.towers", ["data"])
+    add_rows(given.output, rows, "examples.two_towers.towers", SAME)
 
 
 if __name__ == "__main__":

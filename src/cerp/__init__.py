@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from cerp.runs.fit import fit
     from cerp.runs.fitted_model import FittedModel
     from cerp.runtime import Runtime
+    from cerp.runtime.field_lookups import FieldLookups
     from cerp.runtime.hub import save_to_hub
     from cerp.runtime.lookup import Lookup
     from cerp.runtime.opening import load
@@ -49,6 +50,7 @@ _HOMES = {
     "CerpError": "cerp.errors",
     "Compressed": "cerp.compression.compress",
     "Config": "cerp.config",
+    "FieldLookups": "cerp.runtime.field_lookups",
     "FittedModel": "cerp.runs.fitted_model",
     "Interactions": "cerp.data.interactions",
     "Lookup": "cerp.runtime.lookup",
@@ -75,6 +77,7 @@ __all__ = [
     "CerpError",
     "Compressed",
     "Config",
+    "FieldLookups",
     "FittedModel",
     "Interactions",
     "Lookup",

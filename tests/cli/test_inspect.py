@@ -19,6 +19,7 @@ from cerp.config import Config, PruneConfig, RunOptions, TrainConfig
 from cerp.data.synthetic import synthetic
 from cerp.runs.fit import fit_all
 from cerp.runs.fitted_model import FittedModel
+from golden_fields import GOLDEN_FIELDS
 from golden_model import GOLDEN, GOLDEN_CODED, golden_model
 from small_models import small_model
 
@@ -143,3 +144,15 @@ def test_a_model_is_counted_alike_where_it_is_trained_and_in_its_file(
     assert found["empty_entities"] == facts.empty_entities
     assert found["empty_rows"] == facts.empty_rows
     assert facts.nnz <= rounded.limit
+
+
+def test_fields_of_a_file_for_lookups_are_listed():
+    found = inspect(str(GOLDEN_FIELDS))
+    assert found.returncode == 0
+    lines = [line.split() for line in found.stdout.splitlines()]
+    assert ["country", "2", "stored", "whole"] in lines
+    assert ["item", "3", "composed"] in lines
+    told = json.loads(inspect(str(GOLDEN_FIELDS), "--json").stdout)
+    assert told["full_table_bytes"] == 7 * 2 * 4
+    assert told["stored_values"] == 12
+    assert told["fields"][1] == {"name": "country", "ids": 2, "is_whole": True}

@@ -131,3 +131,21 @@ def test_a_file_that_is_something_else_is_named(name: str, content: bytes, tmp_p
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=name):
         open_vectors(tmp_path / name)
+
+
+class FittedModel:
+    """As those of `implicit` are: two tables of factors, None before they are fitted."""
+
+    item_factors: np.ndarray | None = None
+    user_factors: np.ndarray | None = None
+
+
+def test_a_fitted_model_has_vectors_of_items_and_of_users():
+    model = FittedModel()
+    model.item_factors, model.user_factors = np.eye(3), np.ones((2, 3))
+    assert np.array_equal(all_of(model), np.eye(3))
+    assert np.array_equal(all_of(model, key="user_factors"), np.ones((2, 3)))
+    with pytest.raises(DataError, match="not 'items'"):
+        open_vectors(model, key="items")
+    with pytest.raises(DataError, match="fit it first"):
+        open_vectors(FittedModel())

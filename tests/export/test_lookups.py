@@ -14,7 +14,7 @@ from cerp.errors import CerpError, ConfigError, DataError
 from cerp.methods.hashed import HashedEmbedding
 from cerp.models.embeddings.base import Embedding
 from cerp.models.embeddings.full import FullEmbedding
-from cerp.nn import CompositionalEmbedding, save_embedding
+from cerp.nn import CompositionalEmbedding, EmbeddingCollection, save_embedding
 from embedding_contract import seeded
 
 ORDER = np.random.default_rng(0).permutation(60)
@@ -125,3 +125,60 @@ def test_what_a_format_cannot_hold_is_refused(tmp_path: Path):
         save_embedding(KINDS["codes"](), tmp_path / "e.onnx", values="fp16")
     with pytest.raises(CerpError, match="ids are kept in a "):
         save_embedding(KINDS["codes"](), tmp_path / "e.npy", ids=list(range(60)))
+
+
+FIELDS = {"country": 3, "user": 200, "item": 100}
+
+
+def collected(budget: str, *, is_learned: bool) -> EmbeddingCollection:
+    """Three fields under one budget, with rows from tables or pruned rows by a hash."""
+    tables = {name: torch.randn(size, 8, generator=seeded()) for name, size in FIELDS.items()}
+    torch.manual_seed(0)
+    if is_learned:
+        return EmbeddingCollection(FIELDS, 8, budget=budget, tables=tables)
+    made = EmbeddingCollection(FIELDS, 8, budget=budget)
+    if made.shared is not None:
+        with pytest.warns(UserWarning, match="never stepped"):
+            made.pruner(steps=1).finish()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("budget", "is_learned", "whole"),
+    [("80%", True, 1), ("80%", False, 1), ("1KB", True, 1), ("10KB", False, 3)],
+)
+def test_a_collection_is_one_file_of_its_fields(
+    budget: str, is_learned: bool, whole: int, tmp_path: Path
+):
+    made = collected(budget, is_learned=is_learned)
+    assert len(made.dense) == whole
+    made.eval()
+    names = [f"user-{number}" for number in range(200)]
+    size = made.save(tmp_path / "fields.cerp", ids={"user": names}, values="fp32")
+    assert size == (tmp_path / "fields.cerp").stat().st_size
+    found = cerp.load(tmp_path / "fields.cerp")
+    assert isinstance(found, cerp.FieldLookups)
+    with torch.no_grad():
+        wanted = made({name: torch.arange(count) for name, count in FIELDS.items()})
+    for name, vectors in wanted.items():
+        np.testing.assert_allclose(found[name].vectors(), vectors.numpy(), atol=1e-6)
+    asked = found["user"].vectors(["user-7"])
+    np.testing.assert_allclose(asked[0], wanted["user"][7].numpy(), atol=1e-6)
+
+
+def test_what_a_file_of_fields_does_not_take_is_refused(tmp_path: Path):
+    made = collected("80%", is_learned=True)
+    with pytest.raises(ConfigError, match=r"all fields together go to a \.cerp file"):
+        made.save(tmp_path / "fields.onnx")
+    with pytest.raises(ConfigError, match="by field"):
+        save_embedding(made, tmp_path / "fields.cerp", ids=["a", "b"])
+    with pytest.raises(DataError, match="unknown field 'users'; there are country, user, item"):
+        made.save(tmp_path / "fields.cerp", ids={"users": range(200)})
+    with pytest.raises(DataError, match="2 ids for 3 ids of field 'country'"):
+        made.save(tmp_path / "fields.cerp", ids={"country": ["at", "ch"]})
+
+
+def test_an_embedding_saves_itself(tmp_path: Path):
+    embedding = CompositionalEmbedding(60, 4, buckets=12)
+    assert embedding.save(tmp_path / "e.npy") == (tmp_path / "e.npy").stat().st_size
+    np.testing.assert_array_equal(np.load(tmp_path / "e.npy"), table(embedding))

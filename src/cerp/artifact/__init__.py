@@ -11,6 +11,7 @@ from cerp.artifact.file import Encoding, decode, encode, read, read_whole, write
 from cerp.artifact.model import (
     ColdStart,
     ComposedEmbedding,
+    LookupField,
     Projection,
     PropagatedTables,
     Seen,
@@ -34,6 +35,7 @@ __all__ = [
     "Encoding",
     "FilterTerm",
     "Index",
+    "LookupField",
     "Mixing",
     "Projection",
     "PropagatedTables",

@@ -9,6 +9,7 @@ import numpy as np
 from cerp.artifact.model import (
     ComposedEmbedding,
     FloatArray,
+    LookupField,
     PropagatedTables,
     Seen,
     ShippedModel,
@@ -28,6 +29,8 @@ def problem(model: ShippedModel) -> str | None:
     num_entities = len(model.users) + len(model.items)
     if model.is_lookup:
         return _lookup_problem(model) or _embedding_problem(model, num_entities)
+    if model.fields is not None:
+        return "a recommender has fields, which only files for lookups may have"
     if model.projection is not None:
         return "vectors that are scored have a projection, which only those for lookups may have"
     of_items = model.neighbours, model.sums, model.tastes
@@ -62,6 +65,8 @@ def _lookup_problem(model: ShippedModel) -> str | None:
     )
     if model.weights or model.layers or any(part is not None for part in beside):
         return "a file for lookups has parts that only recommending needs"
+    if model.fields is not None and (found := _fields_problem(model, model.fields)) is not None:
+        return found
     if model.projection is None:
         return None
     matrix, mean = model.projection.matrix, model.projection.mean
@@ -70,6 +75,28 @@ def _lookup_problem(model: ShippedModel) -> str | None:
             f"the projection of {model.embedding.dim:,} numbers has the shape {matrix.shape} and a "
             f"mean of {len(mean):,}"
         )
+    return None
+
+
+def _fields_problem(model: ShippedModel, fields: tuple[LookupField, ...]) -> str | None:
+    """What does not fit in the fields of a file for lookups."""
+    if model.projection is not None:
+        return "the vectors of fields have a projection"
+    if not model.items.is_range:
+        return "each field has ids of its own, and so have their shared tables"
+    if len({field.name for field in fields}) < len(fields):
+        return "two fields have one name"
+    shared = sum(len(field.ids) for field in fields if field.table is None)
+    if shared != len(model.items):
+        return f"the fields have {shared:,} ids in shared tables, which are of {len(model.items):,}"
+    for field in fields:
+        if field.table is not None and field.table.shape != (len(field.ids), model.dim):
+            return (
+                f"the table of field {field.name!r} has the shape {field.table.shape}, not "
+                f"{(len(field.ids), model.dim)}"
+            )
+        if field.table is not None and not np.isfinite(field.table).all():
+            return f"the table of field {field.name!r} holds NaN or infinity"
     return None
 
 

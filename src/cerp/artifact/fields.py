@@ -62,6 +62,13 @@ class Fields:
             f"{self.path}.{key} must be one of {', '.join(words)}, got {_short(value)}"
         )
 
+    def word(self, key: str) -> str:
+        """Some text."""
+        value = self.values.get(key)
+        if type(value) is not str:
+            raise MalformedFileError(f"{self.path}.{key} must be a word, got {_short(value)}")
+        return value
+
     def words(self, key: str) -> list[str]:
         """A list of words."""
         value = self.values.get(key)

@@ -14,7 +14,7 @@ from cerp.artifact.cold_start import needed_cold_start
 from cerp.artifact.container import Buffer, pack, unpack
 from cerp.artifact.embedding import decode_embedding, encode_embedding, stored_precision
 from cerp.artifact.fields import MAX_SIZE, Fields
-from cerp.artifact.model import ComposedEmbedding, FloatArray, ShippedModel
+from cerp.artifact.model import ComposedEmbedding, FloatArray, LookupField, ShippedModel
 from cerp.artifact.names import decode_ids, encode_ids
 from cerp.artifact.permutation import decode_permutation, encode_permutation
 from cerp.artifact.quantize import VALUES_CODECS, ValuesCodec, finite, to_half
@@ -210,6 +210,19 @@ def _without_left_out(model: ShippedModel, encoding: Encoding) -> ShippedModel:
         cold=cold,
         titles=model.titles if encoding.titles else None,
         positions=model.positions if is_ordered else None,
+        fields=None if model.fields is None else _written(model.fields, encoding),
+    )
+
+
+def _written(fields: tuple[LookupField, ...], encoding: Encoding) -> tuple[LookupField, ...]:
+    """Fields with ids and precision as the encoding says."""
+    return tuple(
+        replace(
+            field,
+            ids=field.ids if encoding.ids else Ids.range(len(field.ids)),
+            values=encoding.values,
+        )
+        for field in fields
     )
 
 

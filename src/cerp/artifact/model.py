@@ -165,6 +165,19 @@ class Tastes:
 
 
 @dataclass(frozen=True, eq=False)
+class LookupField:
+    """One of several fields of a file for lookups, each with ids of its own."""
+
+    name: str
+    ids: Ids
+    table: FloatArray | None = None
+    """A vector for each id; None: they are composed from the tables that fields share, at places
+    behind those of the sharing fields before."""
+    values: ValuePrecision = "fp32"
+    """Of the table in a file."""
+
+
+@dataclass(frozen=True, eq=False)
 class ShippedModel:
     """Everything that serving needs, and what is known of where it came from."""
 
@@ -207,6 +220,20 @@ class ShippedModel:
     """What to call items on a page, by code."""
     projection: Projection | None = None
     """Of a file for lookups: what its composed vectors become; None: they are as they are."""
+    fields: tuple[LookupField, ...] | None = None
+    """Of a file for lookups in several fields; ``items`` then numbers the ids of those that share
+    tables, one behind the other. None: ``items`` are the ids."""
+
+    @property
+    def whole_fields(self) -> list[LookupField]:
+        """Fields with tables of their own, whose ids are not among the items."""
+        return [field for field in self.fields or () if field.table is not None]
+
+    @property
+    def num_vectors(self) -> int:
+        """How many vectors a full table would have."""
+        own = sum(len(field.ids) for field in self.whole_fields)
+        return len(self.users) + len(self.items) + own
 
     @property
     def is_item_only(self) -> bool:

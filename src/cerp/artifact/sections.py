@@ -17,7 +17,16 @@ from cerp.artifact.cold_start import decode_cold_start, encode_cold_start
 from cerp.artifact.deflate import deflate
 from cerp.artifact.edges import decode_seen, encode_seen
 from cerp.artifact.fields import Fields
-from cerp.artifact.model import ColdStart, LeastSquares, Projection, Seen, ShippedModel, Tastes
+from cerp.artifact.lookup_fields import decode_fields, encode_fields
+from cerp.artifact.model import (
+    ColdStart,
+    LeastSquares,
+    LookupField,
+    Projection,
+    Seen,
+    ShippedModel,
+    Tastes,
+)
 from cerp.artifact.names import decode_strings, encode_strings
 from cerp.artifact.neighbours import decode_neighbours, encode_neighbours
 from cerp.artifact.quantize import finite, to_half
@@ -46,7 +55,11 @@ class Section:
 
 
 SECTIONS = (
-    Section("codebook values", ("embedding.*.values", "propagated.*.values"), is_embedding=True),
+    Section(
+        "codebook values",
+        ("embedding.*.values", "propagated.*.values", "fields.*.values"),
+        is_embedding=True,
+    ),
     Section("weights", ("neighbours.values",), is_embedding=True),
     Section(
         "positions",
@@ -56,7 +69,7 @@ SECTIONS = (
     Section("codes", ("embedding.*.codes",), is_embedding=True),
     Section(
         "scales",
-        ("embedding.*.scales", "propagated.*.scales", "neighbours.scales"),
+        ("embedding.*.scales", "propagated.*.scales", "fields.*.scales", "neighbours.scales"),
         is_embedding=True,
     ),
     # Also where ids are stored: those are in native order, so that no id map carries it
@@ -69,7 +82,7 @@ SECTIONS = (
     Section("graph", ("seen.*",)),
     Section("seen", ("seen.*",)),
     Section("cold start", ("cold.*",), in_place_of=("seen.*",)),
-    Section("ids", ("users.ids*", "items.ids*")),
+    Section("ids", ("users.ids*", "items.ids*", "fields.*.ids*")),
     Section("titles", ("titles",)),
     Section("header", ()),
 )
@@ -220,6 +233,17 @@ def _decode_projection(fields: Fields, tensors: TensorReader, around: Surroundin
     return Projection(matrix.reshape(inputs, outputs), mean, scale)
 
 
+def _encode_fields(model: ShippedModel) -> tuple[dict[str, Any], Tensors]:
+    assert model.fields is not None
+    return encode_fields(model.fields)
+
+
+def _decode_fields(
+    fields: Fields, tensors: TensorReader, around: Surroundings
+) -> tuple[LookupField, ...]:
+    return decode_fields(fields, tensors, around.num_items)
+
+
 SMALLEST_SCALE, LARGEST_SCALE = 1e-30, 1e30
 """Of a projection: its products with halves stay within 32-bit floats."""
 
@@ -240,6 +264,7 @@ OPTIONAL_PARTS = (
     OptionalPart("folding", _encode_folding, _decode_folding, may_be_skipped=True),
     OptionalPart("titles", _encode_titles, _decode_titles),
     OptionalPart("projection", _encode_projection, _decode_projection),
+    OptionalPart("fields", _encode_fields, _decode_fields),
 )
 """In the order in which they are read."""
 

@@ -31,11 +31,25 @@ def usage(model: ShippedModel) -> Usage:
     if isinstance(embedding, PropagatedTables):
         return _usage_of_propagated(embedding)
     num_entities = len(model.users) + len(model.items)
-    return count_usage(
+    found = count_usage(
         [table.stored for table in embedding.tables],
         rows_of_entities([table.index for table in embedding.tables], num_entities),
         full_table=num_entities * embedding.dim,
         combine=embedding.combine,
+    )
+    return _with_whole_fields(model, found) if model.whole_fields else found
+
+
+def _with_whole_fields(model: ShippedModel, shared: Usage) -> Usage:
+    """What fields with tables of their own add to what others share."""
+    own = model.num_vectors - len(model.items)
+    stored = shared.stored_values + own * model.dim
+    return replace(
+        shared,
+        stored_values=stored,
+        sparsity=1 - stored / (model.num_vectors * model.dim),
+        average_dimension=(shared.average_dimension * len(model.items) + own * model.dim)
+        / model.num_vectors,
     )
 
 

@@ -16,6 +16,7 @@ from cerp.cli.options import AsJson
 from cerp.cli.output import print_json, print_note, print_table
 
 WORDS: dict[Assignment, str] = {"hash": "a formula", "learned": "learned codes"}
+WHOLE = {True: "stored whole", False: "composed"}
 TOLD = ("method", "budget", "library")
 """Facts that are shown unless all are asked for."""
 
@@ -59,6 +60,10 @@ def inspect(
         print_table(("compared", "bytes", "of the full table"), _comparison(found))
         typer.echo()
     print_table(("figure", "value"), _figures(found) + (_table_use(found) if shows_use else []))
+    if found["fields"] is not None:
+        typer.echo()
+        rows = [(one["name"], one["ids"], WHOLE[one["is_whole"]]) for one in found["fields"]]
+        print_table(("field", "ids", "vectors"), rows)
     facts = [f"{key} {value}" for key, value in _told(found["facts"], verbose=verbose).items()]
     print_note("facts", ", ".join(facts) or "none")
 
@@ -66,12 +71,11 @@ def inspect(
 def _account(path: Path) -> dict[str, Any]:
     data, model = artifact.read_whole(path)
     sections = artifact.section_bytes(data)
-    num_entities = len(model.users) + len(model.items)
     return {
         "total_bytes": sum(sections.values()),
         "sections": sections,
         "embedding_bytes": artifact.embedding_bytes(sections),
-        "full_table_bytes": num_entities * model.dim * 4,
+        "full_table_bytes": model.num_vectors * model.dim * 4,
         "backbone": artifact.backbone_name(model),
         "users": len(model.users),
         "items": len(model.items),
@@ -81,9 +85,20 @@ def _account(path: Path) -> dict[str, Any]:
         "weights": None if model.neighbours is None else len(model.neighbours),
         "assignment": _assignment(model),
         "codebooks": _codebooks(model),
+        "fields": _fields(model),
         **asdict(artifact.usage(model)),
         "facts": model.facts,
     }
+
+
+def _fields(model: ShippedModel) -> list[dict[str, Any]] | None:
+    """The fields of a file for lookups in several; None where there is one."""
+    if model.fields is None:
+        return None
+    return [
+        {"name": field.name, "ids": len(field.ids), "is_whole": field.table is not None}
+        for field in model.fields
+    ]
 
 
 def _term(term: artifact.FilterTerm) -> dict[str, float]:
@@ -134,7 +149,8 @@ def _figures(found: dict[str, Any]) -> list[tuple[object, ...]]:
     if found["weights"] is not None:
         return [*counts, ("weights between items", found["weights"])]
     if found["backbone"] == LOOKUP:
-        counts = [("for", "lookups by id"), ("vectors", found["items"])]
+        own = found["items"] if found["fields"] is None else sum(f["ids"] for f in found["fields"])
+        counts = [("for", "lookups by id"), ("vectors", own)]
     terms = [(f"filter {name}", value) for name, value in (found["filter"] or {}).items()]
     if not found["dimension"]:
         return [*counts, *terms]

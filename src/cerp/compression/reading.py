@@ -40,23 +40,37 @@ def open_vectors(source: Any, ids: Any = None, key: str | None = None) -> Vector
     Parameters
     ----------
     source
-        An array or tensor (rows, numbers); a pandas frame, whose index are the ids; or a path.
+        An array or tensor (rows, numbers); a pandas frame, whose index are the ids; a fitted model
+        of ``implicit``; or a path.
     ids
         One id for each row, whole numbers or strings; for Parquet and Arrow also the name of
         their column. By default 0..n-1, or what the source says: words, or the index of a frame.
     key
         Which array of a file that holds several: an entry of .npz, .safetensors or a state
-        dict, or the column of vectors.
+        dict, or the column of vectors. Of a model ``item_factors``, by default, or
+        ``user_factors``.
 
     """
     if isinstance(source, str | Path):
         return _opened(Path(source), ids, key)
+    if hasattr(source, "item_factors"):
+        source = _factors(source, "item_factors" if key is None else key)
     if hasattr(source, "detach"):
         source = source.detach().cpu().float().numpy()
     if hasattr(source, "to_numpy") and hasattr(source, "index"):
         given = source.index.to_numpy() if ids is None else ids
         return table_of(source.to_numpy(), given, name="the frame")
     return table_of(source if hasattr(source, "shape") else np.asarray(source), ids)
+
+
+def _factors(model: Any, key: str) -> Any:
+    """Vectors of a fitted model of ``implicit``, from a GPU too."""
+    if key not in ("item_factors", "user_factors"):
+        raise DataError(f"a model has item_factors and user_factors, not {key!r}")
+    found = getattr(model, key)
+    if found is None:
+        raise DataError(f"the model has no {key} yet; fit it first")
+    return found.to_numpy() if hasattr(found, "to_numpy") else found
 
 
 def _opened(path: Path, ids: Any, key: str | None) -> VectorTable:

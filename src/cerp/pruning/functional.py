@@ -37,16 +37,19 @@ class _SoftThreshold(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, threshold: Tensor, ceiling: Tensor | float) -> Tensor:
         cut = torch.sigmoid(threshold).mul_(ceiling)
-        pruned = weight - torch.clamp(weight, -cut, cut)
+        pruned = torch.clamp(weight, -cut, cut).neg_().add_(weight)  # in the same memory
         ctx.save_for_backward(pruned, cut)
         ctx.ceiling = ceiling
         return pruned.to(weight.dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        # By signs, whose square says what is not zero: booleans are five times slower on CPUs.
         pruned, cut = ctx.saved_tensors
+        sign = pruned.sign()
+        signed = sign * grad
         slope = (cut / ctx.ceiling).sub_(1).mul_(cut)
-        return grad * (pruned != 0), slope.mul_(grad).mul_(pruned.sign()), None
+        return (sign * signed).to(grad.dtype), slope.mul_(signed), None
 
 
 def pruning_penalty(vectors: Tensor, *, temperature: float, weight: Tensor | None = None) -> Tensor:

@@ -114,7 +114,7 @@ def model_card(model: ShippedModel, data: bytes, repo: str) -> str:
         "kind": "vectors for lookups" if model.is_lookup else backbone_name(model),
         "method": facts.get("method"),
         "users": f"{len(model.users):,}",
-        "items": f"{len(model.items):,}",
+        "items": f"{model.num_vectors - len(model.users):,}",
         "bytes": f"{len(data):,}",
         "precision of values": model.precision,
         **{f"{name} on test": f"{value:.4f}" for name, value in _figures(facts).items()},
@@ -129,11 +129,11 @@ def model_card(model: ShippedModel, data: bytes, repo: str) -> str:
         if model.seen is not None
         else "The file holds no interactions of users."
     )
-    use = (
-        'vectors = model.vectors(["an id"])'
-        if model.is_lookup
-        else 'model.recommend_for(["an item"], k=10)'
-    )
+    use = 'model.recommend_for(["an item"], k=10)'
+    if model.fields is not None:
+        use = f'vectors = model["{model.fields[0].name}"].vectors(["an id"])'
+    elif model.is_lookup:
+        use = 'vectors = model.vectors(["an id"])'
     return f"""---
 library_name: cerp
 tags:

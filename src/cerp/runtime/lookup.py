@@ -41,6 +41,8 @@ class Lookup:
     ) -> None:
         if not model.is_lookup or not isinstance(model.embedding, ComposedEmbedding):
             raise ConfigError("the file holds a recommender, and no vectors for lookups")
+        if model.fields is not None:
+            raise ConfigError("the file holds several fields; cerp.load gives a Lookup for each")
         self.model, self.file_bytes = model, file_bytes
         self._embedding = model.embedding
         self._limits = Limits.of(max_memory, file_bytes)
@@ -53,7 +55,7 @@ class Lookup:
         return f"Lookup: {len(self):,} vectors of {self.dim} numbers{size}"
 
     def __len__(self) -> int:
-        return len(self.model.items)
+        return len(self.ids)
 
     @property
     def ids(self) -> Ids:
@@ -103,7 +105,7 @@ class Lookup:
         return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
     def _composed(self, codes: Int64Array) -> Float32Array:
-        composed = self._embedding.vectors(codes, len(self))
+        composed = self._embedding.vectors(codes, len(self.model.items))
         if self.model.projection is not None:
             composed = self.model.projection(composed)
         if not np.isfinite(composed).all():

@@ -6,13 +6,16 @@ import os
 from pathlib import Path
 
 from cerp.artifact import read_whole
+from cerp.runtime.field_lookups import FieldLookups
 from cerp.runtime.hub import fetched, is_on_hub
 from cerp.runtime.limits import MAX_MEMORY
 from cerp.runtime.lookup import Lookup
 from cerp.runtime.recommending import Runtime
 
 
-def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) -> Runtime | Lookup:
+def load(
+    path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY
+) -> Runtime | Lookup | FieldLookups:
     """Read a model file and make it ready: to recommend, or to look vectors up.
 
     Parameters
@@ -28,9 +31,10 @@ def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) ->
 
     Returns
     -------
-    Runtime or Lookup
+    Runtime, Lookup or FieldLookups
         A model with its vectors composed and, where it needs that, propagated; or, of a file that
-        `cerp.compress` wrote, vectors by id.
+        `cerp.compress` wrote, vectors by id; of one that `cerp.nn.EmbeddingCollection.save`
+        wrote, such lookups by the names of fields.
 
     Raises
     ------
@@ -43,6 +47,8 @@ def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) ->
 
     """
     data, model = read_whole(fetched(str(path)) if is_on_hub(path) else Path(path))
+    if model.fields is not None:
+        return FieldLookups(model, file_bytes=len(data), max_memory=max_memory)
     if model.is_lookup:
         return Lookup(model, file_bytes=len(data), max_memory=max_memory)
     return Runtime(model, file_bytes=len(data), max_memory=max_memory)

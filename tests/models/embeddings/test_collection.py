@@ -163,3 +163,28 @@ def test_a_collection_is_exported_for_any_number_of_rows(tables):
     program = torch.export.export(made, (ids,), dynamic_shapes=({0: rows},))
     many = ids.repeat(500, 1)
     torch.testing.assert_close(program.module()(many), made(many))
+
+
+def test_ids_that_training_never_names_share_one_vector():
+    torch.manual_seed(0)
+    fields = {"user": 300, "item": 200}
+    trained = {name: torch.randn(size, 8) for name, size in fields.items()}
+    counts = {name: np.arange(size) % 3 for name, size in fields.items()}
+    made = EmbeddingCollection(fields, 8, budget="90%", tables=trained, counts=counts)
+    assert made.shared is not None
+    vectors = made.shared.table().detach()
+    unnamed = torch.from_numpy(np.concatenate(list(counts.values())) == 0)
+    assert len(vectors[unnamed].unique(dim=0)) == 1
+    wanted = torch.cat(list(trained.values()))
+    known = (vectors - wanted)[~unnamed].square().mean()
+    assert known < 0.7 * wanted[~unnamed].square().mean()
+
+
+def test_counts_of_ids_that_training_never_names_alone_weigh_nothing():
+    trained = {"user": torch.randn(300, 8, generator=torch.manual_seed(0))}
+    never = {"user": np.zeros(300, dtype=np.int64)}
+    first = EmbeddingCollection({"user": 300}, 8, budget="90%", tables=trained, counts=never)
+    second = EmbeddingCollection({"user": 300}, 8, budget="90%", tables=trained)
+    assert first.shared is not None
+    assert second.shared is not None
+    assert torch.equal(first.shared.codes, second.shared.codes)

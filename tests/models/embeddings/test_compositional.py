@@ -718,3 +718,46 @@ def test_codes_are_saved_in_as_few_bytes_as_they_take():
     fresh.load_state_dict(state)
     assert torch.equal(fresh.codes, torch.from_numpy(codes))
     assert fresh.codes.dtype == torch.int32
+
+
+def test_rows_that_are_kept_are_those_of_loaded_positions():
+    embedding = CompositionalEmbedding(ENTITIES, DIM, buckets=7, generator=seeded(0))
+    embedding(ALL_IDS)  # rows of its own order are kept from here on
+    other = CompositionalEmbedding(ENTITIES, DIM, buckets=7, positions=ORDER)
+    embedding.load_state_dict(other.state_dict())
+    assert torch.equal(embedding(ALL_IDS), other(ALL_IDS))
+
+
+def test_more_ids_than_are_kept_have_the_same_rows(monkeypatch: pytest.MonkeyPatch):
+    embedding = CompositionalEmbedding(ENTITIES, DIM, buckets=7, positions=ORDER)
+    kept = embedding(ALL_IDS)
+    monkeypatch.setattr("cerp.models.embeddings.compositional.KEPT_ROWS", ENTITIES - 1)
+    assert torch.equal(embedding(ALL_IDS), kept)
+    for outside in (-1, ENTITIES):
+        with pytest.raises(IndexError):
+            embedding(torch.tensor([outside]))
+
+
+def test_all_ids_at_once_have_the_gradients_of_plain_lookups():
+    codes = np.random.default_rng(0).integers(0, 5, (ENTITIES, 3))
+    embedding = CompositionalEmbedding(ENTITIES, DIM, codes=codes, generator=seeded(0))
+    ids = torch.cat([ALL_IDS, ALL_IDS[:5]])
+    gradient = torch.randn(len(ids), DIM, generator=seeded(1))
+    embedding(ids).backward(gradient)
+    wanted = torch.zeros_like(embedding.weight)
+    for book, rows in enumerate(torch.from_numpy(codes)[ids].unbind(1)):
+        wanted.index_add_(0, rows + 5 * book, gradient)
+    torch.testing.assert_close(embedding.weight.grad, wanted)
+
+
+@pytest.mark.parametrize("is_masked", [False, True])
+@pytest.mark.parametrize("is_coded", [False, True])
+def test_every_kind_can_be_exported_for_any_number_of_ids(is_coded: bool, is_masked: bool):
+    codes = np.random.default_rng(0).integers(0, 5, (ENTITIES, 3))
+    how: dict[str, Any] = {"codes": codes} if is_coded else {"buckets": 7}
+    embedding = CompositionalEmbedding(ENTITIES, DIM, generator=seeded(0), **how)
+    if is_masked:
+        embedding.project(40)
+    number = torch.export.Dim("number", min=2, max=1000)
+    program = torch.export.export(embedding, (ALL_IDS[:3],), dynamic_shapes=({0: number},))
+    torch.testing.assert_close(program.module()(ALL_IDS), embedding(ALL_IDS))

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from cerp.assignment.bucket_rule import bucket_count
 from cerp.assignment.field_rule import SCALE_BYTES, layout_of_bytes, layout_of_values
-from cerp.assignment.grouped_codes import grouped_codes
+from cerp.assignment.grouped_codes import codes_of_fields
 from cerp.assignment.hashing import Hash
 from cerp.budget import Budget
 from cerp.errors import BudgetError, ConfigError, DataError
@@ -26,8 +26,6 @@ from cerp.pruning.pruner import Pruner
 
 DENSE_SHARE = 0.1
 """Of the budget: what fields may take that are stored whole, the smallest first."""
-COUNT_POWER = 0.5
-"""An id that occurs n times weighs n to this power where codes are learned."""
 
 
 class FieldReport(NamedTuple):
@@ -70,7 +68,8 @@ class EmbeddingCollection(nn.Module):
         A trained (ids, d) table for each field.
     counts
         How often training names each id, for each field: ids weigh by the root of it where codes
-        are learned from tables.
+        are learned from tables. Those that training never names, of which tables know nothing,
+        share one vector, the mean of all others.
     positions
         Where each id of the shared table stands in its line (see `cerp.nn.table_positions`); ids of
         the shared fields follow each other in the order of the fields. For a hash.
@@ -127,8 +126,11 @@ class EmbeddingCollection(nn.Module):
         else:
             self._learn(room, tables, counts, seed)
         sizes = [self.fields[name] for name in self.shared_fields]
-        starts = accumulate(sizes[:-1], initial=0)
-        self.offsets = dict(zip(self.shared_fields, starts, strict=True))
+        ends = accumulate(sizes)
+        self.offsets = {
+            name: end - size
+            for name, end, size in zip(self.shared_fields, ends, sizes, strict=True)
+        }
         columns = [list(self.fields).index(name) for name in self.shared_fields]
         for name, numbers in (
             ("_columns", columns),
@@ -164,22 +166,20 @@ class EmbeddingCollection(nn.Module):
         seed: int,
     ) -> None:
         """Codebooks for the shared fields whose rows are learned from their trained tables."""
-        parts = [tables[name].detach().cpu().float().numpy() for name in self.shared_fields]
-        vectors, weights = np.concatenate(parts), None
-        if counts is not None:
-            counted = np.concatenate([counts[name] for name in self.shared_fields])
-            weights = np.maximum(counted, 1e-3).astype(np.float32) ** COUNT_POWER
+        ids = sum(self.fields[name] for name in self.shared_fields)
         layout_of = layout_of_values if self.byte_limit is None else layout_of_bytes
-        layout = layout_of(room, len(vectors), self.embedding_dim)
+        layout = layout_of(room, ids, self.embedding_dim)
         if layout is None:
             raise BudgetError(
                 f"{room:,} {'values' if self.byte_limit is None else 'bytes'} have no room for "
-                f"codes of {len(vectors):,} ids; give a larger budget"
+                f"codes of {ids:,} ids; give a larger budget"
             )
-        found = grouped_codes(vectors, weights, layout, seed=seed)
+        trained = [tables[name].detach().cpu().float().numpy() for name in self.shared_fields]
+        counted = None if counts is None else [counts[name] for name in self.shared_fields]
+        found = codes_of_fields(trained, counted, layout, seed=seed)
         self.shared_limit = layout.values
         self.shared = CompositionalEmbedding(
-            len(vectors), self.embedding_dim, codes=found.codes, buckets=layout.rows
+            ids, self.embedding_dim, codes=found.codes, buckets=layout.rows
         )
         self.shared.weight.data.copy_(torch.from_numpy(found.books))
         if layout.groups > 1:

@@ -40,6 +40,8 @@ CODED_DEVIATION = 0.1
 """Of the first values of rows that learned codes choose."""
 FEW = 4
 """Where lookups name less than one of so many rows, only those are pruned, not the codebooks."""
+KEPT_ROWS = 1 << 20
+"""Ids of a hash up to which their rows are kept, 8 bytes each, and not computed for each batch."""
 
 
 class CompositionalEmbedding(PrunableEmbedding):
@@ -67,6 +69,7 @@ class CompositionalEmbedding(PrunableEmbedding):
 
     positions: Tensor | None
     codes: Tensor | None
+    _starts: Tensor
 
     def __init__(
         self,
@@ -109,7 +112,10 @@ class CompositionalEmbedding(PrunableEmbedding):
         self.register_buffer(
             "codes", None if codes is None else torch.from_numpy(np.array(codes, dtype=np.int32))
         )
+        self.register_buffer("_starts", _starts_of(self.book_rows), persistent=False)
         self._compositions: dict[bool, tuple[Tensor, Composition]] = {}
+        self._kept_rows: Tensor | None = None
+        self._put_missing_buffers_last()
         self.reset_parameters(generator)
         if device is not None or dtype is not None:
             self.to(device=device, dtype=dtype)
@@ -171,24 +177,23 @@ class CompositionalEmbedding(PrunableEmbedding):
 
     def rows_of(self, ids: Tensor) -> tuple[Tensor, ...]:
         """Rows of `weight` that make up the vectors of ids: ``r_j(k)`` behind the books before."""
-        starts = accumulate(self.book_rows[:-1], initial=0)
-        return tuple(rows + start for rows, start in zip(self._chosen(ids), starts, strict=True))
+        return self._rows(ids).long().unbind(-1)
 
     def forward(self, ids: Tensor) -> Tensor:
         """Vectors of ids: shape (*,) to (*, embedding_dim)."""
         if self._is_most(ids):
-            return F.embedding(checked_ids(ids), self.table())
-        chosen = self._chosen(ids)
-        if self.state != "dense" and self._is_few(ids, len(chosen)):
-            first, *others = self._pruned_rows(chosen)
+            ids = checked_ids(ids)
+            if is_fast(self.weight):
+                return sums_of_rows(self.table(), ids.unsqueeze(-1))
+            return F.embedding(ids, self.table())
+        rows = self._rows(ids)
+        if self.state != "dense" and self._is_few(rows):
+            found = _added(self._pruned_rows(rows))
         elif is_fast(self.weight):
-            found = sums_of_rows(self.effective_weight(), self._stacked(chosen, -1))
-            return self._zero_padding(found, ids)
+            found = sums_of_rows(self.effective_weight(), rows)
         else:
-            first, *others = map(F.embedding, chosen, self.codebooks(self.effective_weight()))
-        for part in others:
-            first = first + part
-        return self._zero_padding(first, ids)
+            found = _added(F.embedding(rows, self.effective_weight()))
+        return self._zero_padding(found, ids)
 
     def _is_most(self, ids: Tensor) -> bool:
         """Whether to make the whole table, of learned codes, for so many ids: it has no more."""
@@ -196,31 +201,24 @@ class CompositionalEmbedding(PrunableEmbedding):
             return False
         return ids.numel() >= self.num_embeddings
 
-    def _is_few(self, ids: Tensor, books: int) -> bool:
+    def _is_few(self, rows: Tensor) -> bool:
         """Whether to prune only the rows that are named; always where any number may come."""
         if _is_exporting():
             return True
-        return FEW * ids.numel() * books < self.num_rows
+        return FEW * rows.numel() < self.num_rows
 
-    def _pruned_rows(self, chosen: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """The rows that are named, of each book, at the price of those alone.
+    def _pruned_rows(self, rows: Tensor) -> Tensor:
+        """The rows that are named, at the price of those alone.
 
         While thresholds learn on a CPU, a row that is named several times is pruned once: sums of
         gradients are then those of whole codebooks to the bit. Where shapes must not depend on
         values, on GPUs and in compiled models, it is pruned each time.
         """
-        rows = self._stacked(chosen, 0)
         is_learning = self.threshold is not None and torch.is_grad_enabled()
         if not is_learning or rows.is_cuda or torch.compiler.is_compiling():
-            return self.effective_rows(rows).unbind(0)
+            return self.effective_rows(rows)
         named, places = torch.unique(rows, return_inverse=True)
-        return F.embedding(places, self.effective_rows(named)).unbind(0)
-
-    def _stacked(self, chosen: tuple[Tensor, ...], dim: int) -> Tensor:
-        """Rows of `weight` for rows of each codebook; -1 stays what it is."""
-        starts = accumulate(self.book_rows[:-1], initial=0)
-        places = zip(chosen, starts, strict=True)
-        return torch.stack([torch.where(own < 0, own, own + start) for own, start in places], dim)
+        return F.embedding(places, self.effective_rows(named))
 
     def table(self) -> Tensor:
         """The vectors of all ids, (num_embeddings, embedding_dim)."""
@@ -297,15 +295,28 @@ class CompositionalEmbedding(PrunableEmbedding):
             return f"{sizes}codebooks={len(self.book_rows)}x{self.book_rows[0]}, {self.state}"
         return f"{sizes}buckets={self.hash.buckets}, hash={self.hash.name}, {self.state}"
 
-    def _chosen(self, ids: Tensor) -> tuple[Tensor, ...]:
-        """The row of each id in each codebook; -1, which none has, for ids out of range."""
-        if self.hash is not None:
-            return self.hash(places_of(ids, self.positions, self.num_embeddings))
-        assert self.codes is not None
-        ids = checked_ids(ids)
-        is_known = (ids >= 0) & (ids < self.num_embeddings)
-        found = self.codes[ids.clamp(0, self.num_embeddings - 1)].long()
-        return tuple(torch.where(is_known, rows, -1) for rows in found.unbind(-1))
+    def _rows(self, ids: Tensor) -> Tensor:
+        """Rows of `weight` that make up the vectors of ids, (*, m); ids out of range have none.
+
+        Codes, and rows that are kept, refuse such ids here; a hash gives them the row -1, which
+        lookups refuse.
+        """
+        ids = checked_ids(ids).long()
+        if self.hash is None:
+            assert self.codes is not None
+            return F.embedding(ids, self.codes) + self._starts
+        if torch.compiler.is_compiling() or self.num_embeddings > KEPT_ROWS:
+            return self._hashed(ids)
+        if self._kept_rows is None or self._kept_rows.device != self.weight.device:
+            every = torch.arange(self.num_embeddings, device=self.weight.device)
+            self._kept_rows = self._hashed(every).int()
+        return F.embedding(ids, self._kept_rows)
+
+    def _hashed(self, ids: Tensor) -> Tensor:
+        """`_rows` by arithmetic."""
+        assert self.hash is not None
+        in_p, in_q = self.hash(places_of(ids, self.positions, self.num_embeddings))
+        return torch.stack([in_p, torch.where(in_q < 0, in_q, in_q + self.book_rows[0])], -1)
 
     def _indices(self) -> tuple[Index, ...]:
         """Which rows entities have, as a model file writes it."""
@@ -346,6 +357,11 @@ class CompositionalEmbedding(PrunableEmbedding):
             padding = int(self.positions[padding])
         return rows_of_entities(self._indices(), self.num_embeddings, left_out=padding)
 
+    def _put_missing_buffers_last(self) -> None:
+        """Behind those that are there: ``torch.export`` fails on one behind a missing one."""
+        for name in [name for name, buffer in self._buffers.items() if buffer is None]:
+            self._buffers[name] = self._buffers.pop(name)
+
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         """Codes in as few bytes as they take, beside what every prunable embedding saves."""
         super()._save_to_state_dict(destination, prefix, keep_vars)
@@ -362,7 +378,10 @@ class CompositionalEmbedding(PrunableEmbedding):
             self.codes = room_for(self.codes, saved, device)
             self.hash = None
             self.book_rows = (self.num_rows // saved.shape[1],) * saved.shape[1]
+            self._starts = _starts_of(self.book_rows).to(device)
         self._compositions.clear()
+        self._kept_rows = None
+        self._put_missing_buffers_last()
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
@@ -370,6 +389,21 @@ def _is_exporting() -> bool:
     """Whether ``torch.export`` looks on; before torch 2.7 it is not told from ``torch.compile``."""
     asked = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
     return bool(asked())
+
+
+def _starts_of(book_rows: tuple[int, ...]) -> Tensor:
+    """At which row of `weight` each codebook begins."""
+    return torch.tensor(list(accumulate(book_rows[:-1], initial=0)), dtype=torch.int32)
+
+
+def _added(parts: Tensor) -> Tensor:
+    """``Σ_j`` of (*, m, d); on CPUs one after the other, as `sums_of_rows` has them to the bit."""
+    if parts.is_cuda and not torch.compiler.is_compiling():
+        return parts.sum(-2)
+    first, *others = parts.unbind(-2)
+    for part in others:
+        first = first + part
+    return first
 
 
 def _hash_indices(buckets: Hash) -> tuple[Index, Index]:
