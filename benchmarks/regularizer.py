@@ -8,6 +8,7 @@ PART is one of
 
 - ``search``: γ, learning rates and decay of the `paper` preset at 99% on validation, from the
   grids that the paper prints: one setting after the other, in the order of `GRIDS`, twice;
+- ``rates``: the learning rate of pruning once more, by the mean over 90, 95 and 99%;
 - ``table``: the paper's table 3: the preset, without the penalty, and without the halving of γ,
   at 90, 95 and 99%, judged on the test part;
 - ``readings``: the same for other readings of the printed equation and of the authors' code;
@@ -209,6 +210,13 @@ class Recipe:
             best[path] = max(scores, key=scores.__getitem__)
         print(f"{self.dataset} {backbone}: {best}")
 
+    def rates(self, backbone: str) -> None:
+        """The preset prunes to all budgets, and `search` looks at one."""
+        start, path = self.paper(backbone, BUDGETS), "prune.learning_rate"
+        runs = [Wanted("paper", start, {path: value}) for value in GRIDS[path]]
+        scores = dict(zip(GRIDS[path], self.scores(backbone, runs), strict=True))
+        print(f"{self.dataset} {backbone}: {scores}")
+
     def table(self, backbone: str) -> None:
         """All variants, the first seed of each first."""
         self.judged(backbone, self.asked(TABLE))
@@ -329,7 +337,7 @@ def score_of(run: dict[str, Any] | None) -> float:
 def main() -> None:
     """Run what is missing."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("part", choices=("search", "table", "readings", "default"))
+    parser.add_argument("part", choices=("search", "rates", "table", "readings", "default"))
     parser.add_argument("--dataset", default="ml-100k")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--backbones", default="lightgcn,mlp")
