@@ -21,10 +21,9 @@ SVD = "svd"
 """Methods and teachers."""
 NO_TEACHER = "none"
 """In place of a teacher's name: train without one."""
-TAUGHT_ROWS = (70_000, 2_000_000)
+TAUGHT_ROWS = (50_000, 2_000_000)
 """Training interactions, at least and at most, with which a graph-free model has a teacher unless
-told otherwise. With fewer nothing was measured, and with more the search for a teacher would take
-longer than the training of its student."""
+told otherwise: within them it was measured."""
 ONLY_BACKBONE = {ALS: "mf", "legcf": "mf"}
 """By method, the backbone that it goes with, where that is one alone."""
 

@@ -133,7 +133,7 @@ def train(
         typer.Option(
             help="Learn codes and preferences from this: a backbone, trained at full size first, "
             "svd, als, a finished run, or a .npy file of vectors; none: from nobody.  [default: "
-            "svd for CERP with mf, where there are 70,000 to 2,000,000 interactions]"
+            "svd for CERP with mf, where there are 50,000 to 2,000,000 interactions]"
         ),
     ] = None,
     assignment: Annotated[
