@@ -40,10 +40,10 @@ from cerp.models.backbones import LightGCN, propagation
 from cerp.models.batch import Batch
 from cerp.models.embeddings.compositional import CompositionalEmbedding
 from cerp.models.recommender import Recommender
+from cerp.training.adam import Adam
 from cerp.training.cuda_graphs import CapturedStep
 from cerp.training.malloc import freed_memory_kept
 from cerp.training.objective import Objective
-from cerp.training.optimizers import adam
 from cerp.training.sampling import Sampler
 
 DIMENSION, LAYERS, BUCKETS, BUCKETS_AT_99 = 128, 4, 5000, 3939
@@ -169,7 +169,7 @@ def pruning_step(
     # σ(−6) = 0.0025 against weights up to 0.034: some entries are pruned, most are not.
     embedding.start_pruning(scale=-6.0)
     embedding.to(device)
-    optimizer = adam(list(embedding.parameters()), learning_rate=1e-3)
+    optimizer = Adam(list(embedding.parameters()), learning_rate=1e-3)
     model = Recommender(embedding, backbone)
     objective = Objective(gamma=1e-3)
 

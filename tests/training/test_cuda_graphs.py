@@ -13,9 +13,9 @@ from cerp.models.backbones import LightGCN, row_kernels
 from cerp.models.embeddings.compositional import CompositionalEmbedding
 from cerp.models.embeddings.full import FullEmbedding
 from cerp.models.recommender import Recommender
+from cerp.training.adam import Adam
 from cerp.training.loop import Loop, StageHooks
 from cerp.training.objective import Objective
-from cerp.training.optimizers import adam
 from cerp.training.sampling import Sampler
 
 
@@ -43,7 +43,7 @@ def trained(
     if isinstance(model.backbone, LightGCN):
         model.backbone.dense_on = device if is_dense else "nowhere"  # type: ignore[misc]
     sampler = Sampler(splits.train, batch_size=256, seed=1, device=device)
-    optimizer = adam(list(model.parameters()), learning_rate=1e-3)
+    optimizer = Adam(list(model.parameters()), learning_rate=1e-3)
     Loop(model, sampler, [optimizer], epochs=2, hooks=Halving(), label="", quiet=True).run()
     if isinstance(model.backbone, LightGCN):
         assert (model.backbone._dense is not None) == is_dense
