@@ -23,7 +23,7 @@ WEIGHT_BITS = 14
 53 of float64 (and two bits for rows that grow larger than the vectors)."""
 CHUNK_BYTES = {"cpu": 16 * 2**20, "cuda": 256 * 2**20}
 """Of scores that are computed together: they stay in a CPU's cache, and keep a GPU busy."""
-STRETCH = 1 << 11
+STRETCHES = {"cpu": 1 << 11, "cuda": 1 << 16}
 """Points that are widened to float64 together, likewise."""
 
 
@@ -71,11 +71,16 @@ def nearest_rows(points: Tensor, book: Tensor) -> Tensor:
     return chosen
 
 
+def stretches(points: Tensor) -> Iterator[slice]:
+    """All points, some at a time."""
+    size = STRETCHES[points.device.type]
+    return (slice(start, start + size) for start in range(0, len(points), size))
+
+
 def squared_lengths(points: Tensor) -> Tensor:
     """``‖x_k‖²`` in float64."""
     found = torch.empty(len(points), dtype=torch.float64, device=points.device)
-    for start in range(0, len(points), STRETCH):
-        part = slice(start, start + STRETCH)
+    for part in stretches(points):
         found[part] = points[part].double().square_().sum(dim=1)
     return found
 
@@ -83,8 +88,7 @@ def squared_lengths(points: Tensor) -> Tensor:
 def squared_distances(points: Tensor, book: Tensor, codes: Tensor) -> Tensor:
     """``‖x_k - C[c_k]‖²`` in float64."""
     found = torch.empty(len(points), dtype=torch.float64, device=points.device)
-    for start in range(0, len(points), STRETCH):
-        part = slice(start, start + STRETCH)
+    for part in stretches(points):
         found[part] = squared_lengths(points[part] - book[codes[part]])
     return found
 
@@ -92,8 +96,7 @@ def squared_distances(points: Tensor, book: Tensor, codes: Tensor) -> Tensor:
 def row_sums(points: Tensor, weights: Tensor, codes: Tensor, rows: int) -> Tensor:
     """``Σ_{k: c_k = r} w_k (x_k, 1)`` for each row r, float64: (rows, dim + 1)."""
     sums = torch.zeros((rows, points.shape[1] + 1), dtype=torch.float64, device=points.device)
-    for start in range(0, len(points), STRETCH):
-        part = slice(start, start + STRETCH)
+    for part in stretches(points):
         weighted = points[part].double() * weights[part, None]
         sums[:, :-1].index_add_(0, codes[part], weighted)
     sums[:, -1].index_add_(0, codes, weights)

@@ -1,7 +1,8 @@
 """Adam by torch's fused kernels, without `torch.optim`.
 
 What `torch.optim` makes imports torch's compiler first: four seconds of CPU at the start of every
-run, for nothing. Steps are those of ``torch.optim.Adam(fused=True)`` to the bit.
+run, for nothing. Steps are those of ``torch.optim.Adam(fused=True)``, to the bit where that is
+what takes them; where a run has kernels of its own, those do.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+
+from cerp.kernels.triton_there import in_use
 
 EPSILON = 1e-8
 
@@ -77,21 +80,25 @@ class Adam:
     @torch.no_grad()
     def step(self) -> None:
         """One kernel for all parameters of a type that have a gradient."""
-        alike: dict[torch.dtype, list[nn.Parameter]] = {}
+        alike: dict[torch.dtype, list[tuple[nn.Parameter, Tensor]]] = {}
         for parameter in self.parameters:
             if parameter.grad is not None:
-                alike.setdefault(parameter.dtype, []).append(parameter)
-        for parameters in alike.values():
-            self._move(parameters)
+                alike.setdefault(parameter.dtype, []).append((parameter, parameter.grad))
+        for moved in alike.values():
+            self._move(moved)
 
-    def _move(self, parameters: list[nn.Parameter]) -> None:
-        kept = [self._kept(parameter) for parameter in parameters]
+    def _move(self, moved: list[tuple[nn.Parameter, Tensor]]) -> None:
+        kept = [self._kept(parameter) for parameter, _ in moved]
         steps = [each["step"] for each in kept]
         torch._foreach_add_(steps, 1)
+        first, _ = moved[0]
+        if in_use(first.device) and first.dtype == torch.float32:
+            self._move_by_kernels(moved)
+            return
         move = torch._fused_adamw_ if self.decoupled else torch._fused_adam_
         move(
-            parameters,
-            [parameter.grad for parameter in parameters],
+            [parameter for parameter, _ in moved],
+            [grad for _, grad in moved],
             [each["exp_avg"] for each in kept],
             [each["exp_avg_sq"] for each in kept],
             [],
@@ -104,6 +111,23 @@ class Adam:
             amsgrad=False,
             maximize=False,
         )
+
+    def _move_by_kernels(self, moved: list[tuple[nn.Parameter, Tensor]]) -> None:
+        from cerp.kernels.adam import adam_step
+
+        for parameter, grad in moved:
+            kept = self.state[parameter]
+            adam_step(
+                parameter,
+                grad,
+                (kept["exp_avg"], kept["exp_avg_sq"]),
+                kept["step"],
+                self.param_groups[0]["lr"],
+                betas=self.betas,
+                weight_decay=self.weight_decay,
+                decoupled=self.decoupled,
+                epsilon=EPSILON,
+            )
 
     def _kept(self, parameter: nn.Parameter) -> dict[str, Tensor]:
         """Moments and steps of a parameter, zero at first; names as torch has them."""
