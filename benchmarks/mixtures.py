@@ -57,9 +57,10 @@ from cerp.runs.folder import RunFolder
 from cerp.runs.planning import pipeline
 from cerp.sizing.file_overhead import longest_facts
 from cerp.sizing.precision_plan import NONE
+from cerp.training.adam import Adam
 from cerp.training.loop import EarlyStopping, Loop, StageHooks
 from cerp.training.objective import Objective
-from cerp.training.optimizers import adam, weight_optimizer
+from cerp.training.optimizers import weight_optimizer
 from cerp.training.stages import score_memory, training_sampler
 
 DATASETS = ("gowalla", "ml-1m", "lastfm", "amazon-beauty")
@@ -266,7 +267,7 @@ class Trial:
             training_sampler(recommender, self.splits, config.train, config.seed + 1),
             [
                 weight_optimizer(config.train, list(recommender.parameters())),
-                adam([log_beta], learning_rate=BETA_RATE),
+                Adam([log_beta], learning_rate=BETA_RATE),
             ],
             epochs=config.train.epochs,
             hooks=StageHooks(),

@@ -36,14 +36,14 @@ from machine import RESULTS, described, write_figures
 
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
-from cerp.models.backbones import LightGCN, propagation
+from cerp.models.backbones import Backbone, LightGCN, propagation
 from cerp.models.batch import Batch
 from cerp.models.embeddings.compositional import CompositionalEmbedding
 from cerp.models.recommender import Recommender
+from cerp.training.adam import Adam
 from cerp.training.cuda_graphs import CapturedStep
 from cerp.training.malloc import freed_memory_kept
 from cerp.training.objective import Objective
-from cerp.training.optimizers import adam
 from cerp.training.sampling import Sampler
 
 DIMENSION, LAYERS, BUCKETS, BUCKETS_AT_99 = 128, 4, 5000, 3939
@@ -158,19 +158,20 @@ def kernels(step: Callable[[], object], device: str) -> dict[str, Any]:
 
 def pruning_step(
     train: Interactions,
-    backbone: LightGCN,
+    backbone: Backbone,
     device: str,
     embedding: CompositionalEmbedding | None = None,
 ) -> Callable[[], object]:
     """One step of pruning, ready to be repeated."""
     sampler = Sampler(train, batch_size=BATCH, negatives=NEGATIVES, device=device)
     if embedding is None:
-        embedding = CompositionalEmbedding(backbone.graph.num_nodes, DIMENSION, buckets=BUCKETS)
+        entities = train.num_users + train.num_items
+        embedding = CompositionalEmbedding(entities, DIMENSION, buckets=BUCKETS)
     # σ(−6) = 0.0025 against weights up to 0.034: some entries are pruned, most are not.
     embedding.start_pruning(scale=-6.0)
     embedding.to(device)
-    optimizer = adam(list(embedding.parameters()), learning_rate=1e-3)
     model = Recommender(embedding, backbone)
+    optimizer = Adam(list(model.parameters()), learning_rate=1e-3)
     objective = Objective(gamma=1e-3)
 
     def update(batch: Batch) -> torch.Tensor:

@@ -8,14 +8,15 @@ import pytest
 import torch
 
 from cerp.data.synthetic import synthetic
+from cerp.kernels import tiles
 from cerp.models import backbones
-from cerp.models.backbones import LightGCN, row_kernels
+from cerp.models.backbones import LightGCN
 from cerp.models.embeddings.compositional import CompositionalEmbedding
 from cerp.models.embeddings.full import FullEmbedding
 from cerp.models.recommender import Recommender
+from cerp.training.adam import Adam
 from cerp.training.loop import Loop, StageHooks
 from cerp.training.objective import Objective
-from cerp.training.optimizers import adam
 from cerp.training.sampling import Sampler
 
 
@@ -43,7 +44,7 @@ def trained(
     if isinstance(model.backbone, LightGCN):
         model.backbone.dense_on = device if is_dense else "nowhere"  # type: ignore[misc]
     sampler = Sampler(splits.train, batch_size=256, seed=1, device=device)
-    optimizer = adam(list(model.parameters()), learning_rate=1e-3)
+    optimizer = Adam(list(model.parameters()), learning_rate=1e-3)
     Loop(model, sampler, [optimizer], epochs=2, hooks=Halving(), label="", quiet=True).run()
     if isinstance(model.backbone, LightGCN):
         assert (model.backbone._dense is not None) == is_dense
@@ -67,7 +68,7 @@ def test_recorded_steps_learn_what_plain_steps_learn(backbone: str, is_pruning: 
 def test_a_dense_matrix_in_the_place_of_propagation_is_recorded_too(
     fewest_columns: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(row_kernels, "FEWEST_COLUMNS", fewest_columns)
+    monkeypatch.setattr(tiles, "FEWEST_COLUMNS", fewest_columns)
     recorded, plain, sparse = (
         trained("lightgcn", is_pruning=True, is_captured=captured, device="cuda", is_dense=dense)
         for captured, dense in ((True, True), (False, True), (True, False))

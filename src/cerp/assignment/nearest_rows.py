@@ -24,7 +24,7 @@ WEIGHT_BITS = 14
 53 of float64 (and two bits for rows that grow larger than the vectors)."""
 CHUNK_BYTES = {"cpu": 16 * 2**20, "cuda": 256 * 2**20}
 """Of scores that are computed together: they stay in a CPU's cache, and keep a GPU busy."""
-STRETCH = 1 << 11
+STRETCHES = {"cpu": 1 << 11, "cuda": 1 << 16}
 """Points that are widened to float64 together, likewise."""
 
 
@@ -115,11 +115,16 @@ def two_highest(scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return tuple(map(torch.from_numpy, found))  # type: ignore[return-value]
 
 
+def stretches(points: Tensor) -> Iterator[slice]:
+    """All points, some at a time."""
+    size = STRETCHES[points.device.type]
+    return (slice(start, start + size) for start in range(0, len(points), size))
+
+
 def squared_lengths(points: Tensor) -> Tensor:
     """``‖x_k‖²`` in float64."""
     found = torch.empty(len(points), dtype=torch.float64, device=points.device)
-    for start in range(0, len(points), STRETCH):
-        part = slice(start, start + STRETCH)
+    for part in stretches(points):
         found[part] = points[part].double().square_().sum(dim=1)
     return found
 
@@ -127,8 +132,7 @@ def squared_lengths(points: Tensor) -> Tensor:
 def squared_distances(points: Tensor, book: Tensor, codes: Tensor) -> Tensor:
     """``‖x_k - C[c_k]‖²`` in float64."""
     found = torch.empty(len(points), dtype=torch.float64, device=points.device)
-    for start in range(0, len(points), STRETCH):
-        part = slice(start, start + STRETCH)
+    for part in stretches(points):
         found[part] = squared_lengths(points[part] - book[codes[part]])
     return found
 
@@ -136,8 +140,7 @@ def squared_distances(points: Tensor, book: Tensor, codes: Tensor) -> Tensor:
 def row_sums(points: Tensor, weights: Tensor, codes: Tensor, rows: int) -> Tensor:
     """``Σ_{k: c_k = r} w_k (x_k, 1)`` for each row r, float64: (rows, dim + 1)."""
     sums = torch.zeros((rows, points.shape[1] + 1), dtype=torch.float64, device=points.device)
-    for start in range(0, len(points), STRETCH):
-        part = slice(start, start + STRETCH)
+    for part in stretches(points):
         weighted = points[part].double() * weights[part, None]
         sums[:, :-1].index_add_(0, codes[part], weighted)
     sums[:, -1].index_add_(0, codes, weights)

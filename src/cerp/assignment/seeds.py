@@ -7,7 +7,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from cerp.assignment.nearest_rows import STRETCH, nearest_rows, squared_distances, squared_lengths
+from cerp.assignment.nearest_rows import (
+    nearest_rows,
+    squared_distances,
+    squared_lengths,
+    stretches,
+)
 from cerp.data.ids import Int64Array
 from cerp.data.splitmix import mixed
 
@@ -67,8 +72,7 @@ def _hashes(points: Tensor, step: float) -> Words:
     """A 64-bit hash of each point's entries, in steps of the grid."""
     factors = mixed(np.arange(1, points.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
     found = np.empty(len(points), dtype=np.uint64)
-    for start in range(0, len(points), STRETCH):
-        part = slice(start, start + STRETCH)
+    for part in stretches(points):
         whole = (points[part] / step).round_().to(torch.int64).cpu().numpy()
         found[part] = whole.astype(np.uint64) @ factors
     return mixed(found)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import torch
-
 from cerp.config import PruneConfig, TrainConfig, default_batch_size
 from cerp.errors import ConfigError
 from cerp.methods.base import Context
 from cerp.models.batch import Batch
 from cerp.models.recommender import Recommender
+from cerp.training.adam import Optimizer
 from cerp.training.loop import Loop, StageHooks
 from cerp.training.losses import LOSSES
 from cerp.training.objective import Objective
@@ -45,7 +44,7 @@ def search_loop(
     stage: str,
     model: Recommender,
     hooks: StageHooks,
-    optimizers: list[torch.optim.Optimizer],
+    optimizers: list[Optimizer],
 ) -> Loop:
     """Training before what is kept is known: batches, epochs and steps are those of pruning."""
     config = context.config.prune

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from cerp.kernels.triton_there import in_use
+
 PENALTY_VALUES = 1 << 18
 """Entries that the penalty looks at together on CPUs: they stay in cache."""
 
@@ -25,10 +27,41 @@ def soft_threshold(weight: Tensor, threshold: Tensor, ceiling: Tensor | float = 
     in that of S: thresholds near -100 are half a unit apart in bfloat16, so they are float32
     beside weights of 16 bits.
     """
-    pruned: Tensor = _SoftThreshold.apply(  # type: ignore[no-untyped-call]
-        weight, threshold, ceiling
-    )
+    way = _KernelSoftThreshold if _has_kernels(weight, threshold, ceiling) else _SoftThreshold
+    pruned: Tensor = way.apply(weight, threshold, ceiling)  # type: ignore[no-untyped-call]
     return pruned
+
+
+def _has_kernels(weight: Tensor, threshold: Tensor, ceiling: Tensor | float) -> bool:
+    if torch.compiler.is_compiling():  # which makes kernels of its own
+        return False
+    return (
+        in_use(weight.device)
+        and isinstance(ceiling, Tensor)
+        and all(each.dtype == torch.float32 for each in (weight, threshold, ceiling))
+        and weight.is_contiguous()
+        and threshold.is_contiguous()
+    )
+
+
+class _KernelSoftThreshold(torch.autograd.Function):
+    """One pass forward and one backward, where the plain way takes twelve."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, threshold: Tensor, ceiling: Tensor) -> Tensor:
+        from cerp.kernels.soft_threshold import pruned_values
+
+        pruned = pruned_values(weight, threshold, ceiling)
+        ctx.save_for_backward(pruned, threshold, ceiling)
+        return pruned
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        from cerp.kernels.soft_threshold import pruned_gradients
+
+        pruned, threshold, ceiling = ctx.saved_tensors
+        return *pruned_gradients(pruned, threshold, ceiling, grad), None
 
 
 class _SoftThreshold(torch.autograd.Function):

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from cerp.errors import CheckpointError
 from cerp.files import write_bytes
+from cerp.training.adam import Optimizer
 
 
 def write_checkpoint(path: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
@@ -48,7 +49,7 @@ def _digest(tensors: dict[str, Tensor], facts: str) -> str:
     return digest.hexdigest()
 
 
-def pack_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+def pack_optimizer(optimizer: Optimizer) -> dict[str, Tensor]:
     """What an optimizer remembers, as named tensors; its settings are the configuration's."""
     return {
         f"{index}.{name}": value
@@ -57,7 +58,7 @@ def pack_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     }
 
 
-def unpack_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+def unpack_optimizer(optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:
     """Bring an optimizer over the same parameters back to a packed state."""
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():

@@ -32,6 +32,7 @@ from cerp.models.batch import Batch
 from cerp.models.recommender import Recommender
 from cerp.naming import prefixed, under
 from cerp.progress import progress
+from cerp.training.adam import Optimizer
 from cerp.training.checkpoint import (
     pack_optimizer,
     read_checkpoint,
@@ -57,7 +58,7 @@ class SideStep:
 
     loss: Callable[[int], Tensor]
     """Of the step that it comes before, counted from the start of the stage."""
-    optimizer: torch.optim.Optimizer
+    optimizer: Optimizer
 
 
 class StageHooks:
@@ -124,7 +125,7 @@ class Loop:
         self,
         model: Recommender,
         sampler: Sampler,
-        optimizers: list[torch.optim.Optimizer],
+        optimizers: list[Optimizer],
         *,
         epochs: int,
         hooks: StageHooks,
@@ -338,7 +339,7 @@ class Loop:
             f"{name} {value:.4g}" for name, value in shown.items()
         )
 
-    def _all_optimizers(self) -> list[torch.optim.Optimizer]:
+    def _all_optimizers(self) -> list[Optimizer]:
         side = self.hooks.side_step
         return self.optimizers if side is None else [*self.optimizers, side.optimizer]
 

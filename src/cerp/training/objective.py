@@ -47,4 +47,6 @@ class Objective:
                 "the backbone does not say which vectors a penalty is to look at; give its "
                 "BatchOutput vectors, or prune without a penalty (gamma=0)"
             )
+        if output.complementary is not None and self.penalty is complementary:
+            return loss + self.gamma * output.complementary(self.temperature)
         return loss + self.gamma * self.penalty(output.vectors(), self.temperature)

@@ -19,9 +19,10 @@ from cerp.models.recommender import Recommender
 from cerp.pruning.clocks import FreeClock, ScheduledClock, halfway_start
 from cerp.pruning.functional import jaccard, top_mask
 from cerp.pruning.stall import PruningEpoch, StallDetector
+from cerp.training.adam import Adam, Optimizer
 from cerp.training.loop import StageHooks
 from cerp.training.objective import Objective
-from cerp.training.optimizers import adam, threshold_adam, weight_optimizer
+from cerp.training.optimizers import threshold_adam, weight_optimizer
 from cerp.training.penalties import PENALTIES
 from cerp.training.search_result import Found, pack, unpack
 
@@ -79,16 +80,16 @@ class PruningHooks(StageHooks):
         """The limits that are not met yet, loosest first."""
         return [limit for limit in self.limits if limit not in self.found]
 
-    def optimizers(self, model: Recommender) -> list[torch.optim.Optimizer]:
+    def optimizers(self, model: Recommender) -> list[Optimizer]:
         """One for the weights, and the thresholds' own where there are thresholds."""
         threshold = self.embedding.threshold
         weights = [parameter for parameter in model.parameters() if parameter is not threshold]
         own = [] if threshold is None else [self.threshold_optimizer(threshold)]
         return [weight_optimizer(self.config, weights), *own]
 
-    def threshold_optimizer(self, threshold: nn.Parameter) -> torch.optim.Optimizer:
+    def threshold_optimizer(self, threshold: nn.Parameter) -> Optimizer:
         """Adam without decay: the gradient chooses, whatever does the pruning."""
-        return adam([threshold], learning_rate=self.config.threshold_learning_rate)
+        return Adam([threshold], learning_rate=self.config.threshold_learning_rate)
 
     def objective(self, usual: Objective, epoch: int) -> Objective:
         """The loss and the penalty, whose weight falls from epoch to epoch."""
@@ -208,7 +209,7 @@ class FreePruning(PruningHooks):
             weight_decay=DECAY_TIMES_ROWS / self.embedding.num_rows,
         )
 
-    def threshold_optimizer(self, threshold: nn.Parameter) -> torch.optim.Optimizer:
+    def threshold_optimizer(self, threshold: nn.Parameter) -> Optimizer:
         """Adam with coupled decay, whichever optimizer trains the weights."""
         return threshold_adam(self.clock, threshold)
 

@@ -9,9 +9,13 @@ import pytest
 import torch
 
 from cerp.data.synthetic import synthetic
-from cerp.models.backbones import LightGCN, dense_propagation, row_kernels
-from cerp.models.backbones.chosen_rows import DistinctRows, RowsOfSides, distinct, stored_as
+from cerp.kernels import tiles
+from cerp.kernels.tiles import even_parts
+from cerp.kernels.triton_there import work_on
+from cerp.models.backbones import LightGCN, dense_propagation
+from cerp.models.backbones.chosen_rows import stored_as
 from cerp.models.backbones.dense_propagation import DensePropagation, DenseRule
+from cerp.models.backbones.kernel_scores import distinct, kernel_scores
 from cerp.models.batch import Batch
 from cerp.models.embeddings.compositional import CompositionalEmbedding
 from cerp.models.recommender import Recommender
@@ -220,34 +224,36 @@ def test_memory_and_traffic_decide(monkeypatch):
 
 @pytest.mark.gpu
 def test_kernels_give_what_the_vendor_s_products_give():
-    if not row_kernels.work_on(torch.device("cuda")):
+    if not work_on(torch.device("cuda")):
         pytest.fail("Triton's kernels do not work here; the step then takes longer")
     generator = torch.Generator().manual_seed(0)
     matrix = torch.rand(3000, 640, generator=generator).half().to("cuda")
-    table = torch.randn(640, 128, generator=generator).half().to("cuda")
+    weight = torch.randn(600, 128, generator=generator).to("cuda").requires_grad_()
     users = torch.randint(1000, (200,), generator=generator).to("cuda")
     items = torch.randint(2000, (200, 6), generator=generator).to("cuda")
-    grad = torch.randn(1400, 128, generator=generator).to("cuda")
-    distinct_rows, sides = (way(matrix, 1000, users, items) for way in (DistinctRows, RowsOfSides))
-    torch.testing.assert_close(distinct_rows.times(table), sides.times(table), rtol=1e-3, atol=1e-2)
-    torch.testing.assert_close(
-        distinct_rows.transposed_times(grad), sides.transposed_times(grad), rtol=1e-2, atol=1e-1
-    )
+    grad = torch.randn(200, 6, generator=generator).to("cuda")
+    scores = kernel_scores(weight, matrix, 3.0, users, items + 1000)
+    (gradient,) = torch.autograd.grad(scores, weight, grad)
+    vectors = matrix[:, :600].double() / 3 @ weight.double()
+    pairs = torch.einsum("bd,bjd->bj", vectors[users], vectors[items + 1000])
+    (expected,) = torch.autograd.grad(pairs, weight, grad.double())
+    assert (scores - pairs).norm() < 1e-3 * pairs.norm()
+    assert (gradient - expected).norm() < 1e-3 * expected.norm()
 
 
 def test_kernels_are_for_large_matrices_in_half_precision_and_tiles():
-    large = torch.empty(1, row_kernels.FEWEST_COLUMNS, dtype=torch.float16)
-    assert row_kernels.takes(large, 128)
-    assert not row_kernels.takes(large, 100)
-    assert not row_kernels.takes(large, 8)
-    assert not row_kernels.takes(large[:, 1:], 128)
-    assert not row_kernels.takes(large.double(), 128)
-    assert not row_kernels.work_on(torch.device("cpu"))
+    large = torch.empty(1, tiles.FEWEST_COLUMNS, dtype=torch.float16)
+    assert tiles.takes(large, 128)
+    assert not tiles.takes(large, 100)
+    assert not tiles.takes(large, 8)
+    assert not tiles.takes(large[:, 1:], 128)
+    assert not tiles.takes(large.double(), 128)
+    assert not work_on(torch.device("cpu"))
 
 
 @pytest.mark.parametrize(("tiles", "parts"), [(79, 5), (66, 2), (132, 1), (1, 12)])
 def test_parts_fill_the_multiprocessors(tiles: int, parts: int):
-    assert row_kernels._parts(tiles, 132 if tiles > 1 else 12) == parts
+    assert even_parts(tiles, 132 if tiles > 1 else 12) == parts
 
 
 @pytest.mark.gpu
@@ -256,7 +262,7 @@ def test_parts_fill_the_multiprocessors(tiles: int, parts: int):
 @pytest.mark.parametrize("fewest_columns", [0, 10**9])  # by Triton's kernels, and without
 def test_on_the_gpu_both_ways_are_near(make, size: int, fewest_columns: int, monkeypatch):
     monkeypatch.setattr(DenseRule, "is_cheaper", True)
-    monkeypatch.setattr(row_kernels, "FEWEST_COLUMNS", fewest_columns)
+    monkeypatch.setattr(tiles, "FEWEST_COLUMNS", fewest_columns)
     ways = []
     for device in ("cuda", None):
         backbone = lightgcn(device, "cuda")

@@ -12,10 +12,10 @@ from cerp.methods.base import Context, Method
 from cerp.methods.searching import ValidationBatches, check_rate
 from cerp.models.batch import Batch
 from cerp.models.recommender import Recommender
+from cerp.training.adam import Adam
 from cerp.training.loop import SideStep, StageHooks
 from cerp.training.losses import LOSSES
 from cerp.training.objective import Objective
-from cerp.training.optimizers import adam
 from cerp.training.search_result import Found
 
 
@@ -72,7 +72,7 @@ class _Alternation(StageHooks):
         self._objective = objective
         self._model, self._embedding, self._batches = model, model.embedding, batches
         parameters = self._embedding.controller_parameters()
-        self.side_step = SideStep(self._controller_loss, adam(parameters, learning_rate=rate))
+        self.side_step = SideStep(self._controller_loss, Adam(parameters, learning_rate=rate))
 
     def objective(self, usual: Objective, epoch: int) -> Objective:
         return _RememberingObjective(usual.loss)

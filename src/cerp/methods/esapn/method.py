@@ -23,9 +23,10 @@ from cerp.methods.esapn.policy import (
 from cerp.methods.searching import ValidationBatches, check_rate, search_loop
 from cerp.models.batch import Batch
 from cerp.models.recommender import Recommender
+from cerp.training.adam import Adam
 from cerp.training.loop import SideStep, StageHooks
 from cerp.training.objective import Objective
-from cerp.training.optimizers import adam, weight_optimizer
+from cerp.training.optimizers import weight_optimizer
 from cerp.training.sampling import generator_at
 from cerp.training.search_result import Found
 from cerp.training.stages import ValidationJudge
@@ -137,7 +138,7 @@ class _Search(StageHooks):
         self.limits = sorted(set(limits))
         self.levels: dict[int, Tensor] = {}
         """By limit, once it is used up."""
-        optimizer = adam(list(policy.parameters()), learning_rate=rate)
+        optimizer = Adam(list(policy.parameters()), learning_rate=rate)
         self.side_step = SideStep(self._policy_loss, optimizer)
 
     def objective(self, usual: Objective, epoch: int) -> Objective:

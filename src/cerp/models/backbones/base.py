@@ -42,6 +42,8 @@ class BatchOutput(NamedTuple):
     vectors: Callable[[], BatchVectors] | None = None
     """What a penalty looks at, computed when a penalty asks for it; None: nothing can be
     penalised."""
+    complementary: Callable[[float], Tensor] | None = None
+    """The usual penalty at a temperature, where a backbone has a shorter way to it than vectors."""
 
 
 class TorchScorer(Protocol):

@@ -1,9 +1,9 @@
 """The rows of a large matrix that a batch names, times a table, and their transpose times another.
 
-Both products wait for memory, so that it counts how often the rows are read. Where Triton is
-there, rows that are named are read where they lie, each once (`DistinctRows`). Elsewhere the
-vendor's products take a copy of them, or all rows of a side, whichever is less (`RowsOfSides`).
-Nothing waits for the device, and no shape depends on values.
+Both products wait for memory, so that it counts how often the rows are read. The vendor's
+products take a copy of them, or all rows of a side, whichever is less. Nothing waits for the
+device, and no shape depends on values. Kernels that read each row once, where it lies, are in
+`cerp.models.backbones.kernel_scores`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import torch
 import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor
 
-from cerp.models.backbones import row_kernels
 from cerp.models.backbones.half_propagation import LARGEST, SMALLEST_BOUND
 
 GATHERED_SHARE = 0.5
@@ -24,47 +23,13 @@ take all rows of the side."""
 
 
 class ChosenRows(Protocol):
-    """The rows of B users, then those of the items of a batch, with repetitions."""
+    """The rows that a batch names on one side, with repetitions."""
 
     def times(self, table: Tensor) -> Tensor:
         """``M[rows] · table``"""
 
     def transposed_times(self, grad: Tensor) -> Tensor:
         """``M[rows]ᵀ · grad``"""
-
-
-class DistinctRows:
-    """Every row that is named is read once in each product."""
-
-    def __init__(self, matrix: Tensor, num_users: int, users: Tensor, items: Tensor) -> None:
-        named = torch.cat([users, items.flatten() + num_users])
-        self.matrix, self.most = matrix, min(len(named), len(matrix))
-        self.rows, self.places, self.count = distinct(named, len(matrix))
-
-    def times(self, table: Tensor) -> Tensor:
-        """``M[rows] · table``"""
-        found = row_kernels.rows_times(self.matrix, self.rows, self.count, self.most, table)
-        return F.embedding(self.places, found)
-
-    def transposed_times(self, grad: Tensor) -> Tensor:
-        """``M[rows]ᵀ · grad``"""
-        total = grad.new_zeros(self.most, grad.shape[1]).index_add_(0, self.places, grad)
-        stored, scale = stored_as(total, self.matrix.dtype)
-        found = row_kernels.rows_transposed_times(self.matrix, self.rows, self.count, stored)
-        return found.div_(scale)
-
-
-def distinct(named: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Which of ``size`` rows are named, ascending; where each name is among them; their count.
-
-    What stands behind the first ``count`` rows means nothing.
-    """
-    is_named = torch.zeros(size, dtype=torch.int32, device=named.device).index_fill_(0, named, 1)
-    last = is_named.cumsum(0, dtype=torch.int32)
-    slots = torch.where(is_named != 0, last - 1, size).long()  # the others all to one beyond
-    rows = torch.arange(size, dtype=torch.int32, device=named.device)
-    found = rows.new_zeros(size + 1).scatter_(0, slots, rows)
-    return found, slots[named], last[-1:]
 
 
 class RowsOfSides:
@@ -133,8 +98,9 @@ def stored_as(table: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """
     if dtype != torch.float16 or not table.numel():
         return table.to(dtype), table.new_ones(())
-    scale = LARGEST / table.abs().amax().clamp_(min=SMALLEST_BOUND)
-    return (table * scale).to(dtype), scale
+    largest = torch.linalg.vector_norm(table, torch.inf)  # in one pass
+    scale = LARGEST / largest.clamp_(min=SMALLEST_BOUND)
+    return torch.mul(table, scale, out=torch.empty_like(table, dtype=dtype)), scale
 
 
 def scaled_product(matrix: Tensor, table: Tensor) -> Tensor:

@@ -22,15 +22,11 @@ import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from cerp.models.backbones import row_kernels
-from cerp.models.backbones.chosen_rows import (
-    ChosenRows,
-    DistinctRows,
-    RowsOfSides,
-    is_gathered,
-    stored_as,
-)
+from cerp.kernels import tiles
+from cerp.kernels.triton_there import work_on
+from cerp.models.backbones.chosen_rows import RowsOfSides, is_gathered, stored_as
 from cerp.models.backbones.half_propagation import LARGEST, inverse_power
+from cerp.models.backbones.kernel_scores import kernel_scores
 from cerp.models.backbones.propagation import Graph
 from cerp.models.embeddings.composition import Composition
 
@@ -69,17 +65,17 @@ class DensePropagation:
             start = composition.columns(first, last - first, start_type)
             place.copy_(graph.propagate(start, layers).mul_(self.scale))
 
-    def rows_of(self, users: Tensor, items: Tensor, dim: int) -> ChosenRows:
-        """The rows of a batch, to be multiplied with tables of so many columns."""
-        if row_kernels.takes(self.matrix, dim) and row_kernels.work_on(self.matrix.device):
-            return DistinctRows(self.matrix, self.num_users, users, items)
-        return RowsOfSides(self.matrix, self.num_users, users, items)
+    def has_kernels(self, dim: int) -> bool:
+        """Whether tables of so many columns are multiplied by kernels of our own."""
+        return tiles.takes(self.matrix, dim) and work_on(self.matrix.device)
 
     def pair_scores(self, weight: Tensor, users: Tensor, items: Tensor) -> Tensor:
         """``s_bj = ⟨z_users[b], z_items[b, j]⟩`` with ``Z = M · weight``: (B,), (B, m) -> (B, m).
 
         Differentiable in the weight, once.
         """
+        if self.has_kernels(weight.shape[1]):
+            return kernel_scores(weight, self.matrix, self.scale, users, items + self.num_users)
         scores: Tensor = _DensePairScores.apply(  # type: ignore[no-untyped-call]
             weight, self, users, items
         )
@@ -94,7 +90,7 @@ class _DensePairScores(torch.autograd.Function):
         ctx: Any, weight: Tensor, dense: DensePropagation, users: Tensor, items: Tensor
     ) -> Tensor:
         with torch.autocast(weight.device.type, enabled=False):  # scores are float32, as ever
-            rows = dense.rows_of(users, items, weight.shape[1])
+            rows = RowsOfSides(dense.matrix, dense.num_users, users, items)
             stored, scale = stored_as(weight, dense.matrix.dtype)
             unused = dense.matrix.shape[1] - len(weight)
             found = rows.times(F.pad(stored, (0, 0, 0, unused))).div_(scale * dense.scale)
@@ -157,7 +153,7 @@ class DenseRule(NamedTuple):
 
 def padded(num_rows: int) -> int:
     """Columns of M: rows of it that begin at multiples of 16 bytes are read at twice the speed."""
-    return -(-num_rows // row_kernels.COLUMNS) * row_kernels.COLUMNS
+    return -(-num_rows // tiles.COLUMNS) * tiles.COLUMNS
 
 
 def free_memory(device: torch.device) -> int:

@@ -12,6 +12,7 @@ from cerp.errors import ConfigError
 from cerp.models.backbones.base import Backbone, BatchOutput, BatchVectors, DotScorer, gathered
 from cerp.models.backbones.dense_propagation import DensePropagation, DenseRule
 from cerp.models.backbones.propagation import CPU_COLUMN_BLOCK, Graph
+from cerp.models.backbones.sum_penalty import penalty_of_sums
 from cerp.models.embeddings.base import Embedding, SumsOfRows
 from cerp.models.embeddings.composition import Composition
 
@@ -93,14 +94,23 @@ class LightGCN(Backbone):
         weight, composition = sums.weight(), sums.composition
         scores = dense.pair_scores(weight, users, items)
 
-        def vectors() -> BatchVectors:
-            entities = self.entities(users, items)
-            if 2 * len(entities) < self.graph.num_nodes:
-                return gathered(users, composition.vectors(weight, entities))
-            counts = self._node_counts(scores, users, items + self.num_users)
-            return BatchVectors((composition.table(weight),), counts)
+        is_small = 2 * (users.numel() + items.numel()) < self.graph.num_nodes
 
-        return BatchOutput(scores, vectors)
+        def counts() -> Tensor:
+            return self._node_counts(scores, users, items + self.num_users)
+
+        def vectors() -> BatchVectors:
+            if is_small:
+                entities = self.entities(users, items)
+                return gathered(users, composition.vectors(weight, entities))
+            return BatchVectors((composition.table(weight),), counts())
+
+        def complementary(temperature: float) -> Tensor:
+            return penalty_of_sums(weight, composition, counts(), temperature)
+
+        if is_small or not dense.has_kernels(weight.shape[1]):
+            return BatchOutput(scores, vectors)
+        return BatchOutput(scores, vectors, complementary)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the dense matrix: a copy that is trained makes its own."""

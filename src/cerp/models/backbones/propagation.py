@@ -14,6 +14,7 @@ propagated for training is stored in half precision (see `cerp.models.backbones.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -53,23 +54,8 @@ class Graph(nn.Module):
     def __init__(self, train: Interactions) -> None:
         super().__init__()
         self.num_nodes = train.num_users + train.num_items
-        entities = near_neighbours(train)
-        nodes = np.empty_like(entities)
-        nodes[entities] = np.arange(self.num_nodes)
-        user, item = nodes[train.user], nodes[train.item + np.int64(train.num_users)]
-        edges = np.concatenate([user * self.num_nodes + item, item * self.num_nodes + user])
-        rows, columns = np.divmod(np.sort(edges), self.num_nodes)
-        degree = np.bincount(rows, minlength=self.num_nodes)
-        values = 1 / np.sqrt(degree[rows] * degree[columns])
-        index = np.int32 if len(columns) <= np.iinfo(np.int32).max else np.int64
-        for name, array in (
-            ("offsets", np.concatenate([[0], np.cumsum(degree)]).astype(index)),
-            ("columns", columns.astype(index)),
-            ("values", values.astype(np.float32)),
-            ("entities", entities),
-            ("nodes", nodes),
-        ):
-            self.register_buffer(name, torch.from_numpy(array), persistent=False)
+        for name, tensor in _buffers(train).items():
+            self.register_buffer(name, tensor, persistent=False)
 
     @property
     def adjacency(self) -> Csr:
@@ -111,6 +97,29 @@ class Graph(nn.Module):
         for _ in range(layers):
             result = adjacency.times_plus(result, block)
         return result
+
+
+@lru_cache(maxsize=1)
+def _buffers(train: Interactions) -> dict[str, Tensor]:
+    """Of a `Graph`. Kept, because a run makes several of the same edges; nobody writes to them."""
+    num_nodes = train.num_users + train.num_items
+    entities = near_neighbours(train)
+    nodes = np.empty_like(entities)
+    nodes[entities] = np.arange(num_nodes)
+    user, item = nodes[train.user], nodes[train.item + np.int64(train.num_users)]
+    edges = np.concatenate([user * num_nodes + item, item * num_nodes + user])
+    rows, columns = np.divmod(np.sort(edges), num_nodes)
+    degree = np.bincount(rows, minlength=num_nodes)
+    values = 1 / np.sqrt(degree[rows] * degree[columns])
+    index = np.int32 if len(columns) <= np.iinfo(np.int32).max else np.int64
+    arrays = {
+        "offsets": np.concatenate([[0], np.cumsum(degree)]).astype(index),
+        "columns": columns.astype(index),
+        "values": values.astype(np.float32),
+        "entities": entities,
+        "nodes": nodes,
+    }
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
 class _PairScores(torch.autograd.Function):
