@@ -211,15 +211,15 @@ class Trial:
         is_full = self.job.kind == "full"
         recommender = self.model.recommender
         assert recommender is not None
-        yield self._row("full" if is_full else "lightgcn", recommender, None)
+        yield self.row("full" if is_full else "lightgcn", recommender, None)
         name = "full+filter" if is_full else "mixture"
-        yield self._row(name, recommender, self.searched(recommender))
+        yield self.row(name, recommender, self.searched(recommender))
         if is_full or time.time() > self.job.end:
             return
         tried = [(self.trained_together(folder, start), start) for start in STARTS]
         best = max(tried, key=lambda one: one[0][2])
         (joint, mixing, _), start = best
-        yield {**self._row("joint", joint, mixing), "start": start}
+        yield {**self.row("joint", joint, mixing), "start": start}
 
     def searched(self, recommender: Recommender) -> tuple[Mixing, float]:
         """β and ε by validation, as `cerp.graph.mixture.search_mixture` looks for them."""
@@ -281,7 +281,7 @@ class Trial:
         mixing = self.searched(recommender)
         return recommender, mixing, mixing[1]
 
-    def _row(
+    def row(
         self, method: str, recommender: Recommender, found: tuple[Mixing, float] | None
     ) -> dict[str, Any]:
         """The figures of a model as its file has it."""
