@@ -18,13 +18,14 @@ from cerp.evaluation.evaluate import DEFAULT_MEMORY, evaluate, sample_users
 from cerp.evaluation.metrics import cutoff_of
 from cerp.models.embeddings.prunable import PrunableEmbedding
 from cerp.models.recommender import Recommender
+from cerp.training.adam import Adam, Optimizer
 from cerp.training.beside_filter import BETA_RATE, BesideFilter, FilterPairs
 from cerp.training.distillation import taught
 from cerp.training.distributed import all_judge, rank
 from cerp.training.loop import Checkpointing, EarlyStopping, Loop, StageHooks
 from cerp.training.losses import LOSSES
 from cerp.training.objective import Objective
-from cerp.training.optimizers import adam, weight_optimizer
+from cerp.training.optimizers import weight_optimizer
 from cerp.training.penalties import PENALTIES
 from cerp.training.pruning_hooks import PRUNING, threshold_scale
 from cerp.training.sampling import Sampler
@@ -146,9 +147,9 @@ def train(
 
     """
     together = None if beside is None else BesideFilter(model, beside)
-    optimizers = [weight_optimizer(config, list(model.parameters()))]
+    optimizers: list[Optimizer] = [weight_optimizer(config, list(model.parameters()))]
     if together is not None:
-        optimizers.append(adam([together.log_beta], learning_rate=BETA_RATE))
+        optimizers.append(Adam([together.log_beta], learning_rate=BETA_RATE))
     judge = ValidationJudge(together or model, splits, config, seed, selection_metric)
     stopping = EarlyStopping(judge, config.evaluate_every, config.patience, selection_metric)
     loop = Loop(
