@@ -3,11 +3,13 @@
     CERP_DATA_DIR=... python benchmarks/frontier.py --dataset lastfm --work WORK
         [--sizes 30KB,60KB,120KB] [--methods filter,neighbours,pq,rq] [--values int8] [--seed 0]
     python benchmarks/frontier.py --dataset gowalla --collect
+    PYTHONPATH=tools python benchmarks/frontier.py --dataset gowalla --check
 
 Each method is trained for each size, chosen on validation as always, and its *file* is judged. A
 row that is there is not measured again. `--collect` takes over rows of what has been measured
 otherwise, where it has a file: `*-runs.json` of the paper's recipes, `students.json`,
-`neighbours.json`, and `filter.json`, whose file is made anew to know its bytes.
+`mixtures.json`, `neighbours.json`, and `filter.json`, whose file is made anew to know its bytes.
+`--check` says at which sizes what validation chooses is within 2% of the best on test.
 
 `pq` and `rq` are product and residual quantisation of the final vectors of a full-size LightGCN,
 without any training afterwards: m books of 256 rows, as many as fit, rows in 8 bits. `make
@@ -53,6 +55,8 @@ from cerp.sizing.precision_plan import NONE
 SIZES = ("30KB", "60KB", "120KB", "250KB", "500KB")
 QUANTISED = {"pq": "concat", "rq": "sum"}
 DIMENSION, ROWS, MOST_BOOKS = 128, 256, 32
+MIXED = {"mixture": "mixture", "joint": "mixture together", "full+filter": "full"}
+"""Rows of mixtures.json by the names that the portfolio has for them; the second is none of it."""
 NAMES = {"cerp": "cerp-hash"}
 """What the recipes called by another name than rows of this file."""
 
@@ -69,11 +73,16 @@ def main() -> None:
     parser.add_argument("--values", help="one precision alone, which saves trainings")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--collect", action="store_true")
+    parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
+    if given.check:
+        check(given.dataset)
+        return
     place = given.data or str(Path(os.environ["CERP_DATA_DIR"]) / given.dataset)
     splits = load(place, seed=0)
     if given.collect:
         add(given.dataset, collected(given.dataset))
+        add(given.dataset, collected_mixtures(given.dataset))
         add(given.dataset, collected_without_vectors(given.dataset, splits))
         return
     for name in given.methods.split(","):
@@ -217,6 +226,18 @@ def collected(dataset: str) -> Iterator[dict[str, Any]]:
             }
 
 
+def collected_mixtures(dataset: str) -> Iterator[dict[str, Any]]:
+    """Rows of vectors beside the filter; what is there without it comes from recipes as well."""
+    path = RESULTS / "mixtures.json"
+    for found in json.loads(path.read_text(encoding="utf-8"))["rows"]:
+        is_new = found["method"] in MIXED or found["budget"].startswith("+")
+        if found["dataset"] == dataset and is_new:
+            kept = ("dataset", "budget", "file_bytes", "ndcg10", "valid_ndcg10", "seed")
+            row = {name: found[name] for name in kept}
+            method = MIXED.get(found["method"], found["method"])
+            yield {"method": method, **row, "source": path.name}
+
+
 def collected_without_vectors(dataset: str, splits: Splits) -> Iterator[dict[str, Any]]:
     """Rows of the benchmarks of the filter and of item neighbours."""
     shared = {"dataset": dataset, "seed": 0}
@@ -259,6 +280,15 @@ def is_there(dataset: str, name: str, size: str, seed: int) -> bool:
     if name in ("filter", "full"):
         return any(one["file_bytes"] <= parse_size(size) for one in found)
     return any(one.get("max_file_size") == size for one in found)
+
+
+def check(dataset: str) -> None:
+    """Print what validation chooses at every size, and how far that is behind."""
+    from results_page.frontier import read_points
+    from results_page.within_hull import choice_table, verdict
+
+    points = read_points(RESULTS / dataset / "frontier.json")
+    print(f"{dataset}: {verdict(points)}\n\n{choice_table(points)}\n")
 
 
 def add(dataset: str, new: Any) -> None:

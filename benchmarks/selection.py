@@ -253,8 +253,8 @@ def judged(trial: Trial, on: Part, users: Int32Array) -> Values:
     values = {metric: np.empty((len(GRID), len(users))) for metric in METRICS}
     for first in range(0, len(users), ROWS):
         chunk = users[first : first + ROWS]
-        places = entries_of(seen, chunk)
-        for place, items in enumerate(best_items(trial, vectors, chunk, places, hidden)):
+        exclusions = (*entries_of(seen, chunk), hidden)
+        for place, items in enumerate(best_items(trial, vectors, chunk, exclusions)):
             wanted = chunk.astype(np.int64)[:, None] * truth.num_items + items
             hits = keys.take(np.searchsorted(keys, wanted), mode="clip") == wanted
             ranked = RankedLists(hits & (items >= 0), sizes[chunk])
@@ -266,7 +266,7 @@ def judged(trial: Trial, on: Part, users: Int32Array) -> Values:
 
 @torch.no_grad()
 def best_items(
-    trial: Trial, vectors: Scorer, users: Int32Array, places: Any, hidden: Any
+    trial: Trial, vectors: Scorer, users: Int32Array, exclusions: tuple[Any, Any, Any]
 ) -> Iterable[Int32Array]:
     """The best items by each pair of the grid, (len(users), 20), -1 for none."""
     shares = trial.shares
@@ -277,7 +277,7 @@ def best_items(
         if epsilon not in epsilons:
             epsilons = {epsilon: (share + epsilon).log_()}
         mixed = scores.add(epsilons[epsilon], alpha=beta)
-        yield top_k(exclude(mixed, *places, hidden), CUTOFFS[-1])[0]
+        yield top_k(exclude(mixed, *exclusions), CUTOFFS[-1])[0]
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from cerp.budget import parse_size
 from cerp.callbacks import Callback
@@ -21,6 +21,7 @@ from cerp.choices import (
     Assignment,
     ComputePrecision,
     Hashing,
+    Mix,
     Optimizer,
     PruneMode,
     Refit,
@@ -79,12 +80,12 @@ _BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
 
 def _wanted(kind: Any) -> str:
     """What a setting of a type must be, in words."""
-    for one in get_args(kind) if get_origin(kind) is UnionType else (kind,):
-        if get_origin(one) is Literal:
-            return f"choose one of {', '.join(get_args(one))}"
-        if one in _KINDS:
-            return f"it must be {_KINDS[one]}"
-    return "that is of the wrong kind"
+    several = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    kinds = [_KINDS[one] for one in several if one in _KINDS]
+    words = [word for one in several if get_origin(one) is Literal for word in get_args(one)]
+    if kinds:
+        return f"it must be {' or '.join([*kinds, *words])}"
+    return f"choose one of {', '.join(words)}" if words else "that is of the wrong kind"
 
 
 _KINDS = {bool: "True or False", int: "a whole number", float: "a number", str: "a word"}
@@ -212,9 +213,9 @@ class Config:
     """Retrain from the pruned weights, or from the initial ones under the mask (the paper)."""
     refit: Refit | None = None
     """Train the selected model once more, for its selected number of epochs, on more data."""
-    mix: bool = False
+    mix: bool | Mix = False
     """Add the graph filter to the scores of the trained vectors, unless validation puts the sum
-    below one of its parts."""
+    below one of its parts; "together": it is in the scores while they are trained, too."""
     loss: str = "bpr"
     """What training minimises, by its name in `cerp.training.losses`."""
     selection_metric: str = "ndcg@10"

@@ -19,6 +19,7 @@ from results_page.opening import opening
 from results_page.outside import outside_parts
 from results_page.results_index import OLDER, ResultsIndex
 from results_page.standing import standing_parts
+from results_page.within_hull import choice_parts
 
 OTHER, BOARD = "other-data", "leaderboard"
 OF_THE_PAPER = [name for name in recipe_names() if name not in (OTHER, BOARD)]
@@ -52,6 +53,7 @@ def summary(folder: Path) -> str:
         *_full_size_gains(results, others),
         *leaderboard_parts(results),
         *frontier_parts(folder, tuple(WANTED)),
+        *choice_parts(folder),
         "## What agrees, what does not, and why",
         *findings(results),
         *outside_parts(results),

@@ -169,6 +169,10 @@ def train(
             show_default=False,
         ),
     ] = None,
+    mix_together: Annotated[
+        bool,
+        typer.Option("--mix-together", help="The same, with the filter in training's scores."),
+    ] = False,
     loss: Annotated[
         str | None, typer.Option(help="What training minimises.  [default: bpr]")
     ] = None,
@@ -227,6 +231,8 @@ def train(
         from cerp.training.malloc import freed_memory_kept
         from cerp.training.tensorboard import TensorBoard
     refuse_unclear_budgets(budget or [])
+    if mix_together and mix is False:
+        raise ConfigError("--no-mix and --mix-together contradict each other; give one of them")
     assert output is not None
     of_the_kind: dict[str, Any] = {
         "values": values,
@@ -236,7 +242,7 @@ def train(
         "ordering": ordering,
         "buckets": buckets,
         "gamma": gamma,
-        "mix": mix,
+        "mix": "together" if mix_together else mix,
         "refit": refit,
         "item_only": item_only or None,
     }

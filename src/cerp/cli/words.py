@@ -37,6 +37,7 @@ SWITCHES = {
     ("header", True): "--header",
     ("item_only", True): "--item-only",
     ("mix", True): "--mix",
+    ("mix", "together"): "--mix-together",
     ("header", False): "--no-header",
     ("ids", "string"): "--string-ids",
     ("overwrite", True): "--overwrite",

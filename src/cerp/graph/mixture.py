@@ -289,8 +289,8 @@ def chosen_place(betas: Sequence[float], values: FloatArray, errors: float) -> i
     behind = values[best_place(list(means))] - values
     users = values.shape[1]
     error = behind.std(axis=1, ddof=1) / np.sqrt(users) if users > 1 else np.zeros(len(values))
-    near = np.flatnonzero(means.max() - means <= errors * error)
-    return int(min(near, key=lambda place: (betas[place], -means[place], place)))
+    near = np.flatnonzero(means.max() - means <= errors * error).tolist()
+    return min(near, key=lambda place: (betas[place], -means[place], place))
 
 
 def as_numpy(scores: Any) -> Float32Array:

@@ -152,7 +152,7 @@ def _words(config: Config, data: str, output: str, options: dict[str, Any]) -> l
     if not config.store_seen:
         words.append("--no-seen")
     if config.mix:
-        words.append("--mix")
+        words.append("--mix" if config.mix is True else f"--mix-{config.mix}")
     if config.item_only:
         words.append("--item-only")
     words += [word for flag, value in options.items() for word in (flag, str(value))]

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.evaluation.evaluate import Scorer
 from cerp.graph.edges import Edges
 from cerp.graph.filter import Exponents, GraphFilter
 from cerp.graph.mixture import search_mixture
+from cerp.graph.pair_shares import pair_shares
 from cerp.graph.search import FoundExponents
 from cerp.graph.term import FilterTerm, Mixing
+from cerp.training.beside_filter import FilterPairs
+
+
+def filter_pairs(train: Interactions, exponents: Exponents) -> FilterPairs:
+    """What the filter gives pairs, to train vectors beside it."""
+    shares = pair_shares(GraphFilter(Edges.of(train), exponents))
+    return FilterPairs(shares.keys, shares.values, train.num_items)
 
 
 def mixture_facts(

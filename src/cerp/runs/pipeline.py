@@ -39,11 +39,12 @@ from cerp.runs.facts import ModelFacts
 from cerp.runs.figures import counts_of, facts_of, with_file
 from cerp.runs.fitted_model import FittedModel
 from cerp.runs.folder import RunFolder
-from cerp.runs.mixing import mixture_facts, term_of_mixture
+from cerp.runs.mixing import filter_pairs, mixture_facts, term_of_mixture
 from cerp.runs.products import Coded, Judged, Plan, Searched, Shipped, Trained
 from cerp.runtime import Runtime
 from cerp.sizing.file_overhead import longest_facts
 from cerp.sizing.precision_plan import Candidate
+from cerp.training.beside_filter import FilterPairs
 from cerp.training.checkpoint import read_checkpoint, write_checkpoint
 from cerp.training.distributed import all_judge, rank
 from cerp.training.search_result import Found
@@ -226,7 +227,7 @@ class Pipeline:
         tried = self._tried(budget, candidates, searched)
         best = max(tried, key=lambda one: one.valid.mean[self.config.selection_metric])
         recommender = best.recommender
-        mixture = self._mixture(recommender) if self.config.mix else None
+        mixture = self._mixture(recommender, best.result.beta) if self.config.mix else None
         term = term_of_mixture(mixture)
         if self.config.refit:
             recommender = self._refitted(budget, best, searched, term)
@@ -288,15 +289,31 @@ class Pipeline:
             self.folder.write_trained(budget, mixed)
         return mixed
 
-    def _mixture(self, recommender: Recommender) -> dict[str, Any]:
+    def _mixture(
+        self, recommender: Recommender, learned_beta: float | None = None
+    ) -> dict[str, Any]:
         """What the filter beside the vectors is worth, before they see validation in a refit."""
-        return mixture_facts(
+        facts = mixture_facts(
             self.splits,
             recommender.scorer(),
             self._exponents,
             seed=self.config.seed,
             quiet=self.options.quiet,
         )
+        return facts if learned_beta is None else {**facts, "learned_beta": learned_beta}
+
+    @cached_property
+    def _pairs(self) -> FilterPairs:
+        """What the filter gives pairs of the data that epochs are selected with."""
+        return filter_pairs(self.splits.train, self._exponents.exponents)
+
+    def _beside(self, context: Context) -> FilterPairs | None:
+        """The same of a context's data, where vectors are trained with it."""
+        if self.config.mix != "together":
+            return None
+        if context is self.context:
+            return self._pairs
+        return filter_pairs(context.splits.train, self._exponents.exponents)
 
     @cached_property
     def _exponents(self) -> FoundExponents:
@@ -351,6 +368,7 @@ class Pipeline:
             loss=self.config.loss,
             selection_metric=self.config.selection_metric,
             teacher=context.teacher,
+            beside=self._beside(context),
             checkpointing=context.checkpointing(stage),
         )
         if source is not None:

@@ -46,7 +46,14 @@ def make_plan(splits: Splits, config: Config, options: RunOptions) -> Plan:
         )
     if config.mix and not (method.has_vectors and config.store_seen):
         missing = "the training graph in its file" if method.has_vectors else "vectors"
-        raise ConfigError(f"a mixture with the graph filter needs {missing}; leave out mix=True")
+        raise ConfigError(
+            f"a mixture with the graph filter needs {missing}; leave out mix={config.mix}"
+        )
+    if config.mix == "together" and not method.is_trained:
+        raise ConfigError(
+            f"the method {config.method!r} computes its vectors without training, so that nothing "
+            "is learned together with them; choose mix=True"
+        )
     _refuse_item_only(config, method)
     candidates: dict[str, tuple[Candidate, ...]]
     if isinstance(method, ItemMethod):

@@ -18,6 +18,8 @@ from cerp.evaluation.evaluate import DEFAULT_MEMORY, evaluate, sample_users
 from cerp.evaluation.metrics import cutoff_of
 from cerp.models.embeddings.prunable import PrunableEmbedding
 from cerp.models.recommender import Recommender
+from cerp.training.adam import Adam, Optimizer
+from cerp.training.beside_filter import BETA_RATE, BesideFilter, FilterPairs
 from cerp.training.distillation import taught
 from cerp.training.distributed import all_judge, rank
 from cerp.training.loop import Checkpointing, EarlyStopping, Loop, StageHooks
@@ -42,6 +44,8 @@ class StageResult(NamedTuple):
     best_score: float
     """The selection metric on validation in that epoch."""
     selection_metric: str
+    beta: float | None = None
+    """Of the graph filter, where it was learned with the weights."""
 
 
 def prune(
@@ -104,6 +108,7 @@ def train(
     loss: str = "bpr",
     selection_metric: str = "ndcg@10",
     teacher: Float32Array | None = None,
+    beside: FilterPairs | None = None,
     hooks: StageHooks | None = None,
     epochs: int | None = None,
     checkpointing: Checkpointing | None = None,
@@ -130,6 +135,9 @@ def train(
         By what the best epoch is chosen, such as ``"recall@20"``.
     teacher
         Final vectors of a model whose preferences are learned beside the loss.
+    beside
+        What the graph filter gives pairs: it is in the scores while training, and how much it
+        counts there is learned.
     hooks
         What a method does around the steps.
     epochs
@@ -138,12 +146,16 @@ def train(
         Where the stage saves itself; None: nowhere.
 
     """
-    judge = ValidationJudge(model, splits, config, seed, selection_metric)
+    together = None if beside is None else BesideFilter(model, beside)
+    optimizers: list[Optimizer] = [weight_optimizer(config, list(model.parameters()))]
+    if together is not None:
+        optimizers.append(Adam([together.log_beta], learning_rate=BETA_RATE))
+    judge = ValidationJudge(together or model, splits, config, seed, selection_metric)
     stopping = EarlyStopping(judge, config.evaluate_every, config.patience, selection_metric)
     loop = Loop(
-        model,
+        together or model,
         training_sampler(model, splits, config, seed),
-        [weight_optimizer(config, list(model.parameters()))],
+        optimizers,
         epochs=epochs or config.epochs,
         hooks=hooks or StageHooks(),
         label=label,
@@ -160,7 +172,8 @@ def train(
     loop.run()
     score, epoch = loop.best
     best_epoch = epoch if epochs is None else loop.epochs
-    return StageResult(loop.history, best_epoch, score, selection_metric)
+    beta = None if together is None else together.beta
+    return StageResult(loop.history, best_epoch, score, selection_metric, beta)
 
 
 class ValidationJudge:

@@ -6,7 +6,7 @@ validation chooses how long vectors are, of how many rows each is the sum, and t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -27,6 +27,10 @@ BOOKS = (0, 2, 3, 4, 6, 8, 12, 16)
 """0: a row for each item."""
 ROWS = (16, 32, 64, 128, 256, 512, 1024)
 VALUES: tuple[ValuePrecision, ...] = ("int4", "int8", "fp16")
+PACKED: tuple[ValuePrecision, ...] = ("int4", "int8")
+"""Precisions that the search begins with."""
+CLIMBS = 2
+"""From so many of the best starts."""
 ROUNDS = 3
 FINALISTS = 3
 """Trials whose books are fitted to the end: codes of other books may turn out better or worse."""
@@ -84,10 +88,11 @@ class StorageSearch:
         """
         ranks = [rank for rank in self.scalings.ranks if rank <= self.scaling.rank]
         ladders = {"rank": ranks, "books": BOOKS, "values": precisions}
-        start = self._start(ranks, precisions)
-        if start is None:
+        starts = list(self._starts(ranks, precisions))
+        if not starts:
             return None
-        climbed(start, ladders, self.judge, rounds=ROUNDS)
+        for start in sorted(dict.fromkeys(starts), key=self.judge, reverse=True)[:CLIMBS]:
+            climbed(start, ladders, self.judge, rounds=ROUNDS)
         finalists = sorted(self.judged, key=lambda one: -self.judged[one])[:FINALISTS]
         found = [self._in_full(fits) for one in finalists if (fits := self._fitting(one))]
         return max(found, key=lambda one: one.score)
@@ -96,15 +101,30 @@ class StorageSearch:
         items = stored(self.scalings.svd, self.scaling, storage, self.scalings.seed, FULL)
         return Stored(storage, items, self.figure(items))
 
-    def _start(self, ranks: Sequence[int], precisions: Sequence[ValuePrecision]) -> Storage | None:
-        """The longest vectors that are sums of 4 rows of 64 or more, or else of any that fit."""
+    def _starts(
+        self, ranks: Sequence[int], precisions: Sequence[ValuePrecision]
+    ) -> Iterator[Storage]:
+        """The longest vectors that fit, stored in ways that are far from one another.
+
+        A climb ends on a hill, often far below the limit: the best of these are on high ones.
+        """
+        usual = precisions[len(precisions) // 2]
+        few = [self._longest(ranks, books, usual) for books in (4, 2, 0)]
+        yield from [storage for storage in few if storage is not None][:1]
+        for values in [one for one in precisions if one in PACKED] or precisions:
+            for books in (0, 8, 16):
+                storage = self._longest(ranks, books, values)
+                if storage is not None:
+                    yield storage
+
+    def _longest(self, ranks: Sequence[int], books: int, values: ValuePrecision) -> Storage | None:
+        """The longest vectors that fit as sums of rows of books of 64 or more, or else of any."""
         for fewest in (64, ROWS[0]):
-            for books in (4, 2, 0):
-                for rank in reversed(ranks):
-                    storage = Storage(rank, books, precisions[len(precisions) // 2])
-                    fits = self._fitting(storage)
-                    if fits is not None and (fits.rows is None or fits.rows >= fewest):
-                        return storage
+            for rank in reversed(ranks):
+                storage = Storage(rank, books, values)
+                fits = self._fitting(storage)
+                if fits is not None and (fits.rows is None or fits.rows >= fewest):
+                    return storage
         return None
 
     def judge(self, storage: Storage) -> float:
