@@ -11,6 +11,7 @@ import { lastRow } from "./vectors.js";
 const LARGEST_FACTOR = 2 ** 21 - 1;
 const LARGEST_PLACE = 2 ** 31 - 2; // Of the hash, a prime above it.
 const LARGEST_WIDTH = 2 ** 16 - 1;
+const MOST_BOOKS = 2 ** 16 - 1;
 
 /**
  * @param {ArrayBuffer} file
@@ -164,10 +165,19 @@ async function embedding(tensors, about, users, items) {
   for (const [name, tensor] of tensors) if (name.startsWith("embedding.")) bytes += tensor.bytes.length;
   check(cells <= 2 ** 22 + 256 * bytes, "it claims larger tables than it can fill");
   for (const table of tables) {
-    if (table.index.kind === "coded") table.codes = await codesOfTable(tensors, table.name, table, users + items);
+    if (table.index.kind === "coded") table.codes = await codesOfTable(tensors, table.name, table, (users + items) * table.books);
     table.weight = await weightsOfTable(tensors, table.name, table);
   }
-  return { combine, tables };
+  return { combine, tables: tables.flatMap(apart) };
+}
+
+/** The books of a table that lie above each other. */
+function apart(table) {
+  if (table.books === 1) return [table];
+  const part = (all, book) => all.subarray((book * all.length) / table.books, ((book + 1) * all.length) / table.books);
+  return Array.from({ length: table.books }, (_, book) => ({
+    ...table, weight: part(table.weight, book), codes: part(table.codes, book),
+  }));
 }
 
 /** Vectors that are propagated already: a row for every user and item. */
@@ -186,7 +196,8 @@ const KINDS = ["identity", "modulo", "quotient", "scaled", "hashed", "coded"];
 
 /** A table as the metadata has it, checked: every entity has one of its rows. */
 function described(entry, name, length) {
-  const { rows, columns, stored, values, positions, index: written } = object(entry, name);
+  const { rows, columns, stored, values, positions, index: written, books: told } = object(entry, name);
+  const books = (told ?? null) === null ? 1 : count(told, `${name}.books`, { smallest: 2, largest: MOST_BOOKS });
   count(rows, `${name}.rows`);
   count(columns, `${name}.columns`, { smallest: 1, largest: LARGEST_WIDTH });
   const { kind, size, factor, offset, codes: codec } = object(written, `${name}.index`);
@@ -200,7 +211,8 @@ function described(entry, name, length) {
   choice(values, `${name}.values`, VALUES);
   choice(positions, `${name}.positions`, ["dense", "prefix", "bitmap", "gaps"]);
   check(lastRow(index, length) < rows, `${name} has fewer rows than its index reaches`);
-  return { name, rows, columns, stored, values, positions, index, codes: null };
+  check(books === 1 || (kind === "coded" && size >= 2), `${name} has several books, and no codes`);
+  return { name, rows: books * rows, columns, stored, values, positions, index, books, codes: null };
 }
 
 /** The row of every position in a table of learned codes; null: the only row there is. */
