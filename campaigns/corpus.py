@@ -99,7 +99,18 @@ def _other_parts() -> list[ShippedModel]:
         items_only(_als()),
         replace(lookup, projection=None),
         replace(lookup, embedding=plain, items=Ids.range(5)),
+        *(_fields_in_books(*sizes) for sizes in ((4, 4, 4), (4, 3))),
     ]
+
+
+def _fields_in_books(*sizes: int) -> ShippedModel:
+    """Fields that share pruned books: described once where they are of one size."""
+    rng = np.random.default_rng(0)
+    books = [
+        pruned(rng, Index("coded", size, codes=rng.integers(0, size, 5, np.int32)), size, 2)
+        for size in sizes
+    ]
+    return replace(golden_fields(), embedding=ComposedEmbedding(tuple(books)))
 
 
 def _als() -> ShippedModel:

@@ -11,7 +11,7 @@ import pytest
 
 import cerp
 from cerp import artifact
-from cerp.artifact import Encoding, LookupField
+from cerp.artifact import ComposedEmbedding, Encoding, Index, LookupField, ShippedModel
 from cerp.artifact.container import pack, unpack
 from cerp.data.ids import Ids
 from cerp.errors import ConfigError, DataError, MalformedFileError
@@ -19,6 +19,7 @@ from golden_fields import ENCODING, GOLDEN_FIELDS, VECTORS, golden_fields
 from golden_lookup import golden_lookup
 from golden_model import golden_model
 from plain_decoder import metadata_of
+from small_models import pruned
 
 
 def test_the_golden_file_is_made_and_read_to_the_byte():
@@ -59,6 +60,52 @@ def test_every_byte_is_in_a_section():
 def test_ids_that_are_left_out_are_numbers():
     read = artifact.decode(artifact.encode(golden_fields(), Encoding(ids=False)))
     assert cerp.FieldLookups(read)["country"].ids.is_range
+
+
+def three_books(*sizes: int) -> ShippedModel:
+    """The golden fields with books of so many rows, half of their values pruned."""
+    rng = np.random.default_rng(0)
+    return replace(
+        golden_fields(),
+        fields=tuple(field for field in golden_fields().fields or () if field.table is None),
+        embedding=ComposedEmbedding(
+            tuple(
+                pruned(rng, Index("coded", size, codes=rng.integers(0, size, 5, np.int32)), size, 2)
+                for size in sizes
+            )
+        ),
+    )
+
+
+@pytest.mark.parametrize(("sizes", "entries"), [((4, 4, 4), 1), ((4, 3, 4), 3), ((1, 1, 1), 3)])
+def test_books_that_are_alike_are_described_once(sizes: tuple[int, ...], entries: int):
+    model = three_books(*sizes)
+    file = artifact.encode(model, Encoding("fp32"))
+    assert len(metadata_of(file)["embedding"]["tables"]) == entries
+    read = artifact.decode(file)
+    assert isinstance(read.embedding, ComposedEmbedding)
+    assert isinstance(model.embedding, ComposedEmbedding)
+    for found, wanted in zip(read.embedding.tables, model.embedding.tables, strict=True):
+        assert np.array_equal(found.weight, wanted.weight)
+        assert np.array_equal(found.stored, wanted.stored)
+        assert np.array_equal(found.index.codes, wanted.index.codes)
+        assert found.index == wanted.index
+
+
+def test_a_header_does_not_grow_with_books():
+    few, many = (
+        artifact.section_bytes(artifact.encode(three_books(*[4] * books), ENCODING))["header"]
+        for books in (2, 40)
+    )
+    assert many - few < 40
+
+
+def test_books_with_entries_of_their_own_are_still_read(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("cerp.artifact.embedding.stacked", lambda tables: None)
+    apart = artifact.encode(golden_fields(), ENCODING)
+    assert len(metadata_of(apart)["embedding"]["tables"]) == 2
+    for name, vectors in cerp.FieldLookups(artifact.decode(apart)).items():
+        assert np.array_equal(vectors.vectors(), VECTORS[name])
 
 
 @pytest.mark.parametrize("values", ["fp32", "fp16", "int8", "int4"])
@@ -115,6 +162,13 @@ def _field(number: int, **change: Any) -> Callable[[Any], object]:
     return lambda meta: meta["fields"]["list"][number].update(change)
 
 
+def _books(**change: Any) -> Callable[[Any], object]:
+    return lambda meta: meta["embedding"]["tables"][0].update(change)
+
+
+SIZE_1 = {"kind": "coded", "size": 1, "factor": 0, "offset": 0, "codes": "planes"}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -132,6 +186,14 @@ def _field(number: int, **change: Any) -> Callable[[Any], object]:
         (_field(1, columns=1, count=4), "fields.1"),
         (_field(1, values="int2"), "values"),
         (_field(1, values=None), "ids in shared tables"),
+        (_books(books=1), "books"),
+        (_books(books=2.0), "books"),
+        (_books(books=3), "embedding"),
+        (_books(books=2**16), "books"),
+        (_books(books=2**16 - 1), "codes|cells"),
+        (_books(books=None), "stored must be"),
+        (_books(index={"kind": "modulo", "size": 2, "factor": 0, "offset": 0}), "no codes"),
+        (_books(index=SIZE_1), "size"),
         (lambda meta: meta["fields"].update(list={}), "is not a list"),
         (lambda meta: meta["fields"].update(list=[]), "0 ids in shared tables"),
         (lambda meta: meta.update(fields=[]), "not an object"),

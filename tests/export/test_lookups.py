@@ -97,6 +97,48 @@ def test_onnx_in_eight_bits_is_as_small_as_its_rows(tmp_path: Path):
     assert size < 1000 * (16 + 4) + 10_000 * 2 * 2 + 4000
 
 
+@pytest.mark.parametrize("values", ["fp32", "int8", "int4"])
+def test_onnx_of_a_pruned_table_is_about_as_small_as_the_file(values: Any, tmp_path: Path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    torch.manual_seed(0)
+    made = CompositionalEmbedding(10_000, 64, buckets=1_000)
+    made.project(6_400)  # 99% fewer values than a full table, of 128,000 in the books
+    sizes = [save_embedding(made, tmp_path / name, values=values) for name in ("e.cerp", "e.onnx")]
+    assert sizes[1] < 1.4 * sizes[0] + 2_000  # columns are a byte each, and there are the steps
+    session = onnxruntime.InferenceSession(tmp_path / "e.onnx", providers=["CPUExecutionProvider"])
+    ids = np.arange(0, 10_000, 7)
+    (found,) = session.run(None, {"ids": ids})
+    wanted = cerp.load(tmp_path / "e.cerp").vectors(ids)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6)
+
+
+def test_onnx_of_a_table_without_values_gives_zeros(tmp_path: Path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    made = CompositionalEmbedding(60, 16, buckets=12)
+    made.restrict(torch.zeros_like(made.weight, dtype=torch.bool))
+    for values in ("fp32", "int8", "int4"):
+        save_embedding(made, tmp_path / "e.onnx", values=values)
+        session = onnxruntime.InferenceSession(
+            tmp_path / "e.onnx", providers=["CPUExecutionProvider"]
+        )
+        (found,) = session.run(None, {"ids": np.arange(60)})
+        assert np.array_equal(found, np.zeros((60, 16)))
+
+
+def test_onnx_counts_back_and_refuses_ids_that_are_not_there(embedding: Embedding, tmp_path: Path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    save_embedding(embedding, tmp_path / "e.onnx", values="fp32")
+    session = onnxruntime.InferenceSession(tmp_path / "e.onnx", providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {"ids": np.array([-1, -60])})
+    np.testing.assert_allclose(found, table(embedding)[[59, 0]], atol=1e-6)
+    for id_ in (60, -61):
+        with pytest.raises(Exception, match=r"out of .*bound"):
+            session.run(None, {"ids": np.array([id_])})
+
+
 @pytest.mark.parametrize("dim", [4, 5])
 def test_onnx_in_four_bits_gives_what_a_file_in_four_bits_gives(dim: int, tmp_path: Path):
     onnxruntime = pytest.importorskip("onnxruntime")

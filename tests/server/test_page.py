@@ -36,6 +36,7 @@ from cerp.server.app import create_app
 from forged_neighbours import FORGERIES, forged
 from forged_sums import FORGED_SUMS, forged_sums
 from golden_cold_start import COLD
+from golden_fields import GOLDEN_FIELDS
 from golden_filter import FILTER, MIXTURE
 from golden_lookup import GOLDEN_LOOKUP
 from golden_model import GOLDEN_CODED
@@ -932,6 +933,75 @@ def test_the_service_worker_keeps_every_file_of_the_page():
     text = (PAGE_FILES / "service-worker.js").read_text(encoding="utf-8")
     own = {path.name for path in PAGE_FILES.iterdir()} - {"index.html", "service-worker.js"}
     assert {name for name in own if f'"{name}"' not in text} == set()
+
+
+NEAREST = "#nearest .name"
+DROP = """async ([name, content]) => {
+  const bytes = Uint8Array.from(atob(content), (c) => c.charCodeAt(0));
+  const dataTransfer = new DataTransfer();
+  dataTransfer.items.add(new File([bytes], name));
+  const options = { dataTransfer, bubbles: true, cancelable: true };
+  document.body.dispatchEvent(new DragEvent("drop", options));
+}"""
+
+
+def drop(page: Page, path: Path) -> None:
+    page.evaluate(DROP, [path.name, as_base64(path.read_bytes())])
+
+
+def test_a_file_of_vectors_that_is_dropped_shows_the_nearest_ids(page: Page, url: str):
+    page.goto(url)
+    shown(page)
+    drop(page, GOLDEN_LOOKUP)
+    expect(page.get_by_text("lookup.cerp: 3 vectors of 3 numbers in")).to_be_visible()
+    expect(page.get_by_role("heading", name="Recommend for")).to_be_hidden()
+    expect(page.get_by_label("Field")).to_be_hidden()
+    field = page.get_by_role("combobox", name="Id")
+    field.fill("thr")
+    field.press("Enter")
+    expect(page.get_by_role("status")).to_contain_text("2 nearest to three")
+    found = cerp.load(GOLDEN_LOOKUP).nearest("three")
+    assert page.locator(NEAREST).all_inner_texts() == [near.id for near in found]
+    assert page.locator("#nearest .score").all_inner_texts() == [
+        f"{near.similarity:.4f}" for near in found
+    ]
+    page.get_by_role("button", name="two").click()
+    expect(field).to_have_value("two")
+    page.get_by_text("The vector itself").click()
+    expect(page.locator("#vector-numbers")).to_have_text("0.00000 0.00000 137.000")
+    page.get_by_role("button", name="Close the file").click()
+    expect(page.get_by_role("heading", name="Recommend for")).to_be_visible()
+
+
+def test_the_fields_of_a_collection_can_be_chosen(page: Page, url: str):
+    page.goto(url)
+    shown(page)
+    page.get_by_label("Choose a file of vectors").set_input_files(GOLDEN_FIELDS)
+    fields = page.get_by_label("Field")
+    expect(fields.locator("option")).to_have_text(
+        ["user (2 ids)", "country (2 ids)", "item (3 ids)"]
+    )
+    expect(page.locator(NEAREST)).to_have_text(["500"])
+    fields.select_option("country")
+    expect(page.locator(NEAREST)).to_have_text(["ch"])
+    field = page.get_by_role("combobox", name="Id")
+    field.fill("500")
+    field.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("There is no id “500”")
+    for width in (320, 768, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate(CONTRAST) >= 4.5
+
+
+def test_a_recommender_that_is_dropped_is_named_as_one(page: Page, url: str):
+    page.goto(url)
+    shown(page)
+    drop(page, GOLDEN_CODED)
+    expect(page.get_by_role("alert")).to_contain_text("This file recommends: `cerp serve` shows it")
+    drop(page, Path(__file__))
+    expect(page.get_by_role("alert")).to_contain_text("not a usable model file")
+    expect(page.get_by_role("heading", name="Recommend for")).to_be_visible()
 
 
 def test_enter_takes_the_first_suggestion_or_says_why_not(page: Page, url: str):

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from cerp.artifact.books import apart, read_books, stacked
 from cerp.artifact.codes import CODES_CODECS, decode_codes, encode_codes
 from cerp.artifact.fields import Fields
 from cerp.artifact.model import ComposedEmbedding, FloatArray, PropagatedTables, Table
@@ -33,19 +34,30 @@ COMBINATIONS: tuple[Combine, ...] = get_args(Combine)
 
 
 def encode_embedding(
-    embedding: ComposedEmbedding | PropagatedTables, values: ValuesCodec, *, is_random: bool = False
+    embedding: ComposedEmbedding | PropagatedTables,
+    values: ValuesCodec,
+    *,
+    is_random: bool = False,
+    stacks_books: bool = False,
 ) -> tuple[dict[str, Any], Tensors]:
-    """The description of an embedding and its tensors; ``is_random`` as in `encode_positions`."""
+    """The description of an embedding and its tensors; ``is_random`` as in `encode_positions`.
+
+    ``stacks_books``: books that are alike are described once, which readers from before refuse.
+    """
     if isinstance(embedding, PropagatedTables):
         users, items = (_encode_dense(side, values) for side in (embedding.users, embedding.items))
         coded = prefixed("propagated.users", users) | prefixed("propagated.items", items)
         return {"columns": embedding.dim, "propagated": True, "values": values}, coded
     tensors: Tensors = {}
     described = []
-    for number, table in enumerate(embedding.tables):
+    together = stacked(embedding.tables) if stacks_books else None
+    for number, table in enumerate(embedding.tables if together is None else (together,)):
         description, own = _encode_table(table, values, is_random)
         described.append(description)
         tensors |= prefixed(f"embedding.{number}", own)
+    if together is not None:
+        books = len(embedding.tables)
+        described[0] |= {"books": books, "rows": len(together.weight) // books}
     cells = sum(table.weight.size for table in embedding.tables)
     if not may_have(cells, total_bytes(tensors)):
         raise ConfigError(
@@ -69,18 +81,23 @@ def decode_embedding(
         )
         return PropagatedTables(users, items)
     described = fields.groups("tables")
-    cells = sum(entry.whole("rows") * entry.whole("columns", smallest=1) for entry in described)
+    cells = sum(
+        read_books(entry) * entry.whole("rows") * entry.whole("columns", smallest=1)
+        for entry in described
+    )
     stored_bytes = tensors.under("embedding").total_bytes
     if not may_have(cells, stored_bytes):
         raise MalformedFileError(
             f"tables of {cells:,} cells are claimed from {stored_bytes:,} bytes; "
             f"{CELLS_PER_BYTE} for each byte are the most that is accepted"
         )
-    tables = tuple(
-        _decode_table(entry, tensors.under(f"embedding.{number}"), num_users + num_items)
-        for number, entry in enumerate(described)
-    )
-    return ComposedEmbedding(tables, fields.choice("combine", COMBINATIONS))
+    tables: list[Table] = []
+    for number, entry in enumerate(described):
+        books = read_books(entry)
+        own = tensors.under(f"embedding.{number}")
+        table = _decode_table(entry, own, num_users + num_items, books)
+        tables += [table] if books == 1 else apart(table, books)
+    return ComposedEmbedding(tuple(tables), fields.choice("combine", COMBINATIONS))
 
 
 def stored_precision(fields: Fields) -> ValuesCodec | None:
@@ -136,8 +153,9 @@ def _encode_table(
     return description, tensors | prefixed("positions", positions)
 
 
-def _decode_table(fields: Fields, tensors: TensorReader, num_entities: int) -> Table:
-    rows, columns = fields.whole("rows"), fields.whole("columns")
+def _decode_table(fields: Fields, tensors: TensorReader, num_entities: int, books: int) -> Table:
+    """The table of an entry, or all its books above each other."""
+    rows, columns = books * fields.whole("rows"), fields.whole("columns")
     stored = fields.whole("stored", largest=rows * columns)
     values = fields.choice("values", VALUES_CODECS)
     codec = fields.choice("positions", POSITIONS_CODECS)
@@ -146,7 +164,8 @@ def _decode_table(fields: Fields, tensors: TensorReader, num_entities: int) -> T
     index = Index(kind, entry.whole("size"), entry.whole("factor"), entry.whole("offset"))
     if kind == "coded":
         chosen = entry.choice("codes", CODES_CODECS)
-        codes = decode_codes(tensors, chosen, entry.whole("size", smallest=1), num_entities)
+        size = entry.whole("size", smallest=1)
+        codes = decode_codes(tensors, chosen, size, books * num_entities)
         index = replace(index, codes=codes)
     if codec == "dense":
         if stored != rows * columns:

@@ -67,7 +67,12 @@ def encode(model: ShippedModel, encoding: Encoding, *, is_random: bool = False) 
     embedding: dict[str, Any] | None = None
     tensors: Tensors = {}
     if model.embedding is not None:
-        embedding, tensors = encode_embedding(model.embedding, encoding.values, is_random=is_random)
+        embedding, tensors = encode_embedding(
+            model.embedding,
+            encoding.values,
+            is_random=is_random,
+            stacks_books=model.fields is not None,
+        )
     metadata: dict[str, Any] = {
         "backbone": word_of(model),
         "embedding": embedding,

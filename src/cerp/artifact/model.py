@@ -98,11 +98,12 @@ class Projection:
     scale: float
 
     def __call__(self, composed: FloatArray) -> FloatArray:
-        """The vectors of composed ones, (n, numbers in v)."""
+        """The vectors of composed ones, (n, numbers in v): float64, rounded to float32 once."""
         with np.errstate(over="ignore", invalid="ignore"):  # who looks vectors up looks
-            projected: FloatArray = composed @ (self.matrix * np.float32(self.scale))
+            projected = composed.astype(np.float64) @ self.matrix.astype(np.float64)
+            projected *= self.scale
             projected += self.mean
-        return projected
+            return projected.astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from cerp.artifact import ComposedEmbedding, ShippedModel
 from cerp.data.ids import Float32Array, Id, Ids, Int64Array
@@ -88,10 +89,10 @@ class Lookup:
             raise ConfigError(f"k must be at least 1, got {k}")
         self._limits.refuse_comparison(self.model)
         code = int(self._codes([id])[0])
-        target = _unit(self._composed(np.array([code])))[0]
+        target = self._composed(np.array([code])).astype(np.float64)
         similarity = np.empty(len(self), dtype=np.float32)
         for part in self._stretches(len(self)):
-            similarity[part] = _unit(self._composed(np.arange(part.start, part.stop))) @ target
+            similarity[part] = _cosines(self._composed(np.arange(part.start, part.stop)), target)
         similarity[code] = -np.inf
         k = min(k, len(self) - 1)
         best = np.lexsort((np.arange(len(self)), -similarity))[:k]
@@ -124,9 +125,15 @@ class Lookup:
         return self.ids.encode(wanted).astype(np.int64)
 
 
-def _unit(vectors: Float32Array) -> Float32Array:
-    """``v / ‖v‖``, 0 where that is zero; squares of 32-bit floats need 64 bits."""
-    length = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))[:, None]
-    unit = np.divide(vectors, length, out=np.zeros(vectors.shape), where=length > 0)
-    single: Float32Array = unit.astype(np.float32)
-    return single
+def _cosines(vectors: Float32Array, target: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """``⟨v, t⟩ / (‖v‖ ‖t‖)`` for each row, 0 where one is zero; squares need 64 bits."""
+    doubles = vectors.astype(np.float64)
+    lengths = _lengths(doubles) * _lengths(target)
+    products = (doubles @ target.T)[:, 0]
+    return np.divide(products, lengths, out=np.zeros(len(vectors)), where=lengths > 0)
+
+
+def _lengths(vectors: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """``‖v‖`` of each row."""
+    lengths: npt.NDArray[np.float64] = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))
+    return lengths

@@ -3,6 +3,7 @@
 import { Browser, Server } from "./backends.js";
 import { drawBytes, readable } from "./bytes.js";
 import { combobox, nameOf } from "./combobox.js";
+import { listenForFiles } from "./lookup-view.js";
 
 const EXAMPLES = 6;
 const LEAST_BAR = 0.15; // Of the longest bar: the last item of a list has one too.
@@ -263,4 +264,5 @@ function showError(error) {
 // Keeps the page and the model for when there is no connection; browsers allow it on https and localhost.
 navigator.serviceWorker?.register("service-worker.js");
 listen();
+listenForFiles();
 start().catch(showError);

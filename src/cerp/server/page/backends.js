@@ -91,6 +91,28 @@ export class Browser {
     return this.#call("recommendFor", liked, { k });
   }
 
+  /** Take a file for lookups: how many numbers its vectors have, and its fields with their lengths. */
+  open(file) {
+    return this.#call("open", file);
+  }
+
+  searchIds(field, text) {
+    return this.#call("searchIds", field, text, SEARCH_RESULTS);
+  }
+
+  nearest(field, id, k) {
+    return this.#call("nearest", field, id, k);
+  }
+
+  vector(field, id) {
+    return this.#call("vector", field, id);
+  }
+
+  /** Let go of the file, and of every question that has no answer yet. */
+  end() {
+    this.#worker.terminate();
+  }
+
   #call(method, ...values) {
     return new Promise((resolve, reject) => {
       const id = ++this.#asked;

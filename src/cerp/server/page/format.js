@@ -4,19 +4,22 @@ import { addBitPlanes, floats, inflate, numberList, signedBytes, signedNibbles }
 import { readContainer } from "./container.js";
 import { FileError, check, choice, count, decimal, list, object, optionalObject } from "./fields.js";
 import { isBroken, utf8 } from "./json.js";
+import { checkLookup, decodeFields, decodeProjection } from "./lookup-parts.js";
 import { decodeNeighbours } from "./neighbours.js";
 import { lastRow } from "./vectors.js";
 
 const LARGEST_FACTOR = 2 ** 21 - 1;
 const LARGEST_PLACE = 2 ** 31 - 2; // Of the hash, a prime above it.
 const LARGEST_WIDTH = 2 ** 16 - 1;
+const MOST_BOOKS = 2 ** 16 - 1;
 
 /**
  * @param {ArrayBuffer} file
  * @returns {Promise<object>} head (null: no vectors), layers, users and items (ids as text), titles, positions
  *   by code, tables or propagated vectors, seen (offsets, items), cold (users, items, degrees: what training
  *   never saw, and how many took each item), filter (exponents, beta, epsilon), folding (alpha, regularization),
- *   weights, neighbours (offsets, targets, values, levels), sums (exponent, levels), tastes (mean, variance)
+ *   weights, neighbours (offsets, targets, values, levels), sums (exponent, levels), tastes (mean, variance);
+ *   isLookup, and of such files projection (inputs, outputs, scale, matrix, mean) and fields (name, ids, table)
  */
 export async function decodeFile(file) {
   try {
@@ -47,6 +50,8 @@ async function decode(file) {
     tastes: optionalObject(metadata.tastes, "its tastes"),
     cold: optionalObject(metadata.cold, "its cold start"),
     folding: optionalObject(metadata.folding, "its folding"),
+    projection: optionalObject(metadata.projection, "its projection"),
+    fields: optionalObject(metadata.fields, "its fields"),
   };
   const model = {
     ...scoring(metadata, about),
@@ -65,12 +70,20 @@ async function decode(file) {
     users: await ids(tensors, "users.ids", object(about.ids.users, "ids of users"), users),
     items: await ids(tensors, "items.ids", object(about.ids.items, "ids of items"), items),
     titles: about.titles && (await strings(tensors, "titles", about.titles.bytes, items)),
+    projection: about.projection && decodeProjection(tensors, about.projection),
+    fields: about.fields && (await decodeFields(tensors, about.fields, items, { ids, dense: denseTable, codecs: VALUES })),
   };
   const optional = list(metadata.optional ?? [], "what is optional");
   check(optional.every((word) => typeof word === "string"), "what is optional are no words");
   for (const name of [...tensors.keys()]) if (optional.includes(name.split(".")[0])) tensors.delete(name);
   check(tensors.size === 0, `it has a part that is not known: ${[...tensors.keys()][0]}`);
   check(items > 0, "it has no items");
+  if (model.isLookup) {
+    check(model.tables, "it has no tables to look vectors up in");
+    checkLookup(model, widthOf(model), about.ids.items.kind);
+    return model;
+  }
+  check(!model.projection && !model.fields, "it has parts that only lookups need");
   check(!model.layers || model.propagated || model.seen, "it lacks the graph that its vectors come from");
   check((model.head === null) === !about.vectors, "its vectors do not fit its way to score");
   check(!model.propagated || model.head === "dot", "its vectors do not fit its way to score");
@@ -93,8 +106,8 @@ async function decode(file) {
 /** How vectors become a score, and the layers of propagation before it: the one place that knows the words. */
 function scoring({ backbone, layers }, { filter, neighbours, sums }) {
   const vectors = { mf: ["dot", false], mlp: ["tower", false], lightgcn: ["dot", true] };
-  const ways = { ...vectors, filter: [null, false], neighbours: [null, false], sums: ["dot", false] };
-  check(backbone !== "lookup", "it holds vectors for lookups and no recommender");
+  const alone = { filter: [null, false], neighbours: [null, false], lookup: [null, false] };
+  const ways = { ...vectors, ...alone, sums: ["dot", false] };
   check(typeof backbone === "string", "its way to score is not named");
   const [, word, added] = /^(\w+?)(\+filter)?$/.exec(backbone) ?? [];
   check(Object.hasOwn(ways, word) && (!added || Object.hasOwn(vectors, word)), `its way to score ${backbone} is not known`);
@@ -103,7 +116,7 @@ function scoring({ backbone, layers }, { filter, neighbours, sums }) {
   const [head, propagates] = ways[word];
   check(Boolean(added || word === "filter") === Boolean(filter), "its filter does not fit its way to score");
   check(count(layers, "layers") <= 64 && layers > 0 === propagates, "its layers do not fit its way to score");
-  return { head, layers };
+  return { head, layers, isLookup: word === "lookup" };
 }
 
 /** The filter's exponents, in multiples of 1/32, and in a mixture beta and epsilon; null: there is none. */
@@ -152,26 +165,39 @@ async function embedding(tensors, about, users, items) {
   for (const [name, tensor] of tensors) if (name.startsWith("embedding.")) bytes += tensor.bytes.length;
   check(cells <= 2 ** 22 + 256 * bytes, "it claims larger tables than it can fill");
   for (const table of tables) {
-    if (table.index.kind === "coded") table.codes = await codesOfTable(tensors, table.name, table, users + items);
+    if (table.index.kind === "coded") table.codes = await codesOfTable(tensors, table.name, table, (users + items) * table.books);
     table.weight = await weightsOfTable(tensors, table.name, table);
   }
-  return { combine, tables };
+  return { combine, tables: tables.flatMap(apart) };
+}
+
+/** The books of a table that lie above each other. */
+function apart(table) {
+  if (table.books === 1) return [table];
+  const part = (all, book) => all.subarray((book * all.length) / table.books, ((book + 1) * all.length) / table.books);
+  return Array.from({ length: table.books }, (_, book) => ({
+    ...table, weight: part(table.weight, book), codes: part(table.codes, book),
+  }));
 }
 
 /** Vectors that are propagated already: a row for every user and item. */
 async function propagated(tensors, about, users, items) {
   const columns = count(about.columns, "columns", { smallest: 1 });
   const values = choice(about.values, "what its values are", VALUES);
-  const dense = (name, rows) => weightsOfTable(tensors, name, { rows, columns, values, stored: rows * columns, positions: "dense" });
+  const dense = (name, rows) => denseTable(tensors, name, rows, columns, values);
   return { propagated: { columns, users: await dense("propagated.users", users), items: await dense("propagated.items", items) } };
 }
+
+const denseTable = (tensors, name, rows, columns, values) =>
+  weightsOfTable(tensors, name, { rows, columns, values, stored: rows * columns, positions: "dense" });
 
 const VALUES = ["fp32", "fp16", "int8", "int4"];
 const KINDS = ["identity", "modulo", "quotient", "scaled", "hashed", "coded"];
 
 /** A table as the metadata has it, checked: every entity has one of its rows. */
 function described(entry, name, length) {
-  const { rows, columns, stored, values, positions, index: written } = object(entry, name);
+  const { rows, columns, stored, values, positions, index: written, books: told } = object(entry, name);
+  const books = (told ?? null) === null ? 1 : count(told, `${name}.books`, { smallest: 2, largest: MOST_BOOKS });
   count(rows, `${name}.rows`);
   count(columns, `${name}.columns`, { smallest: 1, largest: LARGEST_WIDTH });
   const { kind, size, factor, offset, codes: codec } = object(written, `${name}.index`);
@@ -185,7 +211,8 @@ function described(entry, name, length) {
   choice(values, `${name}.values`, VALUES);
   choice(positions, `${name}.positions`, ["dense", "prefix", "bitmap", "gaps"]);
   check(lastRow(index, length) < rows, `${name} has fewer rows than its index reaches`);
-  return { name, rows, columns, stored, values, positions, index, codes: null };
+  check(books === 1 || (kind === "coded" && size >= 2), `${name} has several books, and no codes`);
+  return { name, rows: books * rows, columns, stored, values, positions, index, books, codes: null };
 }
 
 /** The row of every position in a table of learned codes; null: the only row there is. */

@@ -34,7 +34,26 @@ export class Limits {
     this.#refuse(products / PRODUCTS_PER_STEP, "Recommending for someone new");
   }
 
+  /** Refuse to hand out so many vectors of a file for lookups where they take more. */
+  refuseVectors(file, length, columns) {
+    const memory = 4 * length * columns;
+    if (memory > this.#memory) throw new Error(`${length} vectors take ${memory} bytes, more than ${this.#memory}; name fewer ids.`);
+    this.#refuse(lookupSteps(file, length), `Composing ${length} vectors`);
+  }
+
+  /** Refuse to compare all vectors of a file for lookups with one where that takes more. */
+  refuseComparison(file, columns) {
+    const steps = lookupSteps(file, file.numItems) + file.numItems * columns;
+    this.#refuse(steps, `Comparing ${file.numItems} vectors`);
+  }
+
   #refuse(steps, what) {
     if (steps > this.#steps) throw new Error(`${what} takes about ${Math.round(steps)} steps, more than ${Math.round(this.#steps)}.`);
   }
+}
+
+/** Values that are read, added or multiplied for so many vectors of a file for lookups. */
+function lookupSteps({ tables, projection }, length) {
+  const products = projection ? projection.matrix.length / PRODUCTS_PER_STEP : 0;
+  return length * tables.reduce((sum, { columns }) => sum + 1 + columns, products);
 }

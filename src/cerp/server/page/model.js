@@ -1,12 +1,14 @@
 // A .cerp file that recommends in the browser. Ranks exactly as cerp.runtime does in Python:
 // sums in double precision, a score rounded to float32, equal scores in the order of items.
 
+import { check } from "./fields.js";
 import { GraphFilter } from "./filter.js";
 import { AlsFoldIn, FoldIn, SummedHistory } from "./folding.js";
 import { decodeFile } from "./format.js";
 import { Limits } from "./limits.js";
 import { Neighbours } from "./neighbours.js";
 import { Perceptron } from "./perceptron.js";
+import { topK } from "./ranking.js";
 import { compose, propagate } from "./vectors.js";
 
 /** Ids are text on the way in and out, also where the model's are integers. */
@@ -28,7 +30,12 @@ export class Model {
   /** @param {ArrayBuffer} bytes the content of a .cerp file; `maxMemory`: what it may take, 2 GiB unless told otherwise */
   static async decode(bytes, { maxMemory } = {}) {
     const limits = new Limits(bytes.byteLength, maxMemory);
-    const file = await decodeFile(bytes);
+    return Model.of(await decodeFile(bytes), limits);
+  }
+
+  /** The model of a decoded file, unless it takes more than `limits` allow. */
+  static of(file, limits) {
+    check(!file.isLookup, "it holds vectors for lookups and no recommender");
     limits.refuseModel(file);
     return new Model(file, limits);
   }
@@ -204,19 +211,4 @@ function dot(vector, vectors, start) {
   let sum = 0;
   for (let c = 0; c < vector.length; c++) sum += vector[c] * vectors[start + c];
   return sum;
-}
-
-/** Codes of the k best allowed scores, best first, equal ones ascending. */
-function topK(scores, k, allowed) {
-  const best = [];
-  for (let code = 0; code < scores.length; code++) {
-    const score = scores[code];
-    if (Number.isNaN(score)) throw new Error("The scores hold NaN: the model is broken.");
-    if (!allowed[code] || (best.length === k && score <= scores[best[k - 1]])) continue;
-    let place = best.length;
-    while (place > 0 && scores[best[place - 1]] < score) place -= 1;
-    best.splice(place, 0, code);
-    if (best.length > k) best.pop();
-  }
-  return best;
 }

@@ -4,7 +4,8 @@ const CACHE = "cerp";
 const MODEL = "model.cerp"; // Kept by worker.js when it is first wanted: not everyone wants it.
 const PAGE = [
   "./", "app.js", "backends.js", "bytes.js", "codecs.js", "combobox.js", "container.js", "fields.js", "filter.js", "folding.js", "format.js",
-  "icon.svg", "json.js", "limits.js", "model.js", "neighbours.js", "perceptron.js", "style.css", "vectors.js", "worker.js",
+  "icon.svg", "json.js", "limits.js", "load.js", "lookup-parts.js", "lookup-view.js", "lookup.js", "model.js", "neighbours.js",
+  "perceptron.js", "ranking.js", "style.css", "vectors.js", "worker.js",
   "model",
 ];
 const urlOf = (path) => new URL(path, self.registration.scope).href;

@@ -3,18 +3,23 @@
 const HASH_PRIME = 2 ** 31 - 1;
 const WIDTH = 4; // Columns propagated together: they share cache lines, and their sums stay in registers.
 
-/** Vectors of all entities by code, as float32: one row of each table, added, multiplied or joined. */
-export function compose({ tables, combine, positions, numUsers, numItems }) {
+/** Vectors of all entities by code, as float32. */
+export function compose(file) {
+  const length = file.numUsers + file.numItems;
+  return composeAt(file.positions ?? Int32Array.from({ length }, (_, code) => code), file);
+}
+
+/** Vectors at some positions, as float32: one row of each table, added, multiplied or joined. */
+export function composeAt(places, { tables, combine, numUsers, numItems }) {
   const length = numUsers + numItems;
   const columns = combine === "concat" ? tables.reduce((sum, table) => sum + table.columns, 0) : tables[0].columns;
-  const vectors = new Float32Array(length * columns);
+  const vectors = new Float32Array(places.length * columns);
   let first = 0;
   tables.forEach((table, number) => {
     const join = number === 0 || combine === "concat" ? "set" : combine;
-    for (let code = 0; code < length; code++) {
-      const row = rowOf(table, positions ? positions[code] : code, length);
-      const from = row * table.columns;
-      const to = code * columns + first;
+    for (let at = 0; at < places.length; at++) {
+      const from = rowOf(table, places[at], length) * table.columns;
+      const to = at * columns + first;
       for (let c = 0; c < table.columns; c++) {
         const value = table.weight[from + c];
         if (join === "set") vectors[to + c] = value;

@@ -1,8 +1,11 @@
 // Runs the model beside the page: one message in, one message out.
 
+import { load } from "./load.js";
+import { FieldLookups } from "./lookup.js";
 import { Model } from "./model.js";
 
 let model;
+let lookups; // By the name of a field; "" where there is one table.
 
 const methods = {
   async load(url) {
@@ -23,6 +26,15 @@ const methods = {
   recommend: (user, options) => model.recommend(user, options),
   similar: (item, k) => model.similarItems(item, k),
   recommendFor: (liked, options) => model.recommendFor(liked, options),
+  async open(file) {
+    const opened = await load(file);
+    if (opened instanceof Model) throw new Error("This file recommends: `cerp serve` shows it. Here, files of vectors open.");
+    lookups = opened instanceof FieldLookups ? opened : new Map([["", opened]]);
+    return { dim: opened.dim, fields: Array.from(lookups, ([name, { ids }]) => ({ name, length: ids.length })) };
+  },
+  searchIds: (field, text, limit) => lookups.get(field).search(text, limit),
+  nearest: (field, id, k) => lookups.get(field).nearest(id, k),
+  vector: (field, id) => lookups.get(field).vectors([id])[0],
 };
 
 onmessage = async ({ data: { id, method, values } }) => {
