@@ -59,7 +59,8 @@ class RepeatedSearch:
             best = torch.maximum(best, kept)
             self.best[part] = best
             doubtful = best - others <= doubt(points, half_square)
-            return doubtful.nonzero()[:, 0] + part.start
+            undecided: Tensor = doubtful.nonzero()[:, 0] + part.start
+            return undecided
 
         again = torch.cat(in_parts(search, self.points, len(candidates)))
         found = nearest_with_runners_up(self.points[again], book)
