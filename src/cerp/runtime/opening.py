@@ -33,9 +33,8 @@ def load(
     -------
     Runtime, Lookup or FieldLookups
         A model with its vectors composed; where it needs that, they are propagated when more than
-        one list is asked for. Or, of a file that
-        `cerp.compress` wrote, vectors by id; of one that `cerp.nn.EmbeddingCollection.save`
-        wrote, such lookups by the names of fields.
+        one list is asked for. Or, of a file that `cerp.compress` wrote, vectors by id; of one that
+        `cerp.nn.EmbeddingCollection.save` wrote, such lookups by the names of fields.
 
     Raises
     ------
