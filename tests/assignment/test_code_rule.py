@@ -52,6 +52,24 @@ def test_books_that_are_asked_for_are_had():
 
 
 @pytest.mark.parametrize(
+    ("entities", "rows"),
+    [
+        # 5.6 · 30.33 M · .01 / 8 = 212,310 rows; 2^39 / (30.33 M · 8) = 2,265.7: 2,048.
+        (30_330_000, 2_048),
+        # 21,231, and 2^39 / (3.033 M · 8) = 22,657 are more: 16,384 as without a bound.
+        (3_033_000, 16_384),
+    ],
+)
+def test_tens_of_millions_of_entities_have_fewer_rows(entities: int, rows: int):
+    assert book_rows(entities * 128 // 100, entities, 128, 8) == rows
+
+
+def test_tens_of_millions_of_entities_have_fewer_rows_under_a_limit_in_bytes():
+    # 10^9 / (8 · 128) = 976,562 rows without the bound.
+    assert books_and_rows_of_bytes(10**9, 30_330_000, 128) == (8, 2_265)
+
+
+@pytest.mark.parametrize(
     ("entities", "interactions", "rank"),
     [
         # d̄ = 20.3: ½ · √719,081 · (20 / 20.3)^1.3 = 424 · .980.

@@ -17,6 +17,10 @@ MOST_SPARE = 12.0
 CLEARLY_SPARE = 2.0
 """From here on K is a power of two, the next below: codes then waste no part of a bit, and fewer
 rows are no worse (256 for 496 on Gowalla)."""
+MOST_DISTANCES = 2**39
+"""N·m·K, of all entities to all rows, beyond which there are fewer rows: with tens of millions of
+entities the rule's own would take hours. A pass through so many takes some ten minutes on two cores
+at the ranks that such sizes have (results/codes_at_scale.json), and there are four."""
 
 
 def book_rows(limit: int, num_entities: int, dim: int, books: int) -> int:
@@ -25,12 +29,13 @@ def book_rows(limit: int, num_entities: int, dim: int, books: int) -> int:
     ``m·K·d = t · clamp(5.6 · (0.01 / ρ)^0.75, 1, 12)`` with the kept share ρ = t / (N·d):
     the tighter the budget, the more entries pruning has to choose from; where that is twice as
     many or more, K is the power of two below. At most N / m, where the books together have as
-    many rows as the full table.
+    many rows as the full table, and at most what `MOST_DISTANCES` allows: 2,048 rows of 8 books for
+    30 million entities.
     """
     density = limit / (num_entities * dim)
     spare: float = SPARE_AT_HUNDREDTH * (0.01 / density) ** SPARE_POWER
     rows = round(limit * min(max(spare, 1.0), MOST_SPARE) / (books * dim))
-    rows = max(2, min(rows, num_entities // books))
+    rows = max(2, min(rows, num_entities // books, MOST_DISTANCES // (num_entities * books)))
     return 1 << (rows.bit_length() - 1) if spare >= CLEARLY_SPARE else rows
 
 
@@ -47,7 +52,7 @@ def books_and_rows_of_bytes(
     Codes take most of the bytes then, ``N·log2(K) / 8`` for each book, so that rows are not
     spared: ``m = t / (K·d)``, from 1 to 8. K is the largest power of two up to 256 whose rows, at
     a byte a value, take at most four times the bytes of their codes; with 8 books, or as many as
-    are asked for, it is what t allows, ``K = t / (m·d)``.
+    are asked for, it is what t allows, ``K = t / (m·d)``, and `MOST_DISTANCES`.
     """
     rows = ROWS_UNDER_BYTES
     while rows > 4 and rows * dim > 4 * num_entities * (rows - 1).bit_length() / 8:
@@ -56,7 +61,8 @@ def books_and_rows_of_bytes(
     if books is None and wanted <= MOST_BOOKS:
         return wanted, rows
     chosen = min(wanted, MOST_BOOKS)
-    return chosen, max(2, min(limit // (chosen * dim), num_entities // chosen))
+    most = min(num_entities // chosen, MOST_DISTANCES // (num_entities * chosen))
+    return chosen, max(2, min(limit // (chosen * dim), most))
 
 
 RANKS = (64, 512)
@@ -77,3 +83,14 @@ def vector_rank(num_entities: int, num_interactions: int) -> int:
     thinned: float = min(1.0, (DENSE_DEGREE / max(mean_degree, 1e-9)) ** DENSE_POWER)
     wanted = round(RANK_OF_ROOT * math.sqrt(num_interactions) * thinned)
     return min(max(wanted, RANKS[0]), RANKS[1])
+
+
+MEMORY = 2**30
+"""Bytes that vectors of all entities may take together, the edges not counted."""
+SMALLEST_WIDTH = 12
+"""Columns of the vectors' block below which they would say too little."""
+
+
+def bytes_of_vectors(num_short: int) -> int:
+    """What the narrowest vectors take in float32, with a copy, for so many of the smaller side."""
+    return 2 * 4 * SMALLEST_WIDTH * num_short

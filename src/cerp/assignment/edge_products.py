@@ -16,6 +16,9 @@ from cerp.data.interactions import Interactions
 Compressed = tuple[Tensor, Tensor]
 """Where the entries of each row begin (and the end of the last), and the column of each entry."""
 
+STRETCH = 1 << 20
+"""Rows that are scaled together."""
+
 
 @dataclass(frozen=True, eq=False)
 class EdgeProducts:
@@ -72,7 +75,9 @@ class EdgeProducts:
         """``Âᵀ Â block``; rows are those of the short side."""
         of_short = self.short_scale(block.dtype)
         middle = sums_of_rows(self.short_of_long, block * of_short)
-        middle *= inverse_degrees(self.short_of_long, block.dtype, self.damping)
+        for start in range(0, len(middle), STRETCH):  # of all rows they would take as much again
+            rows = slice(start, min(start + STRETCH, len(middle)))
+            middle[rows] *= inverse_degrees(self.short_of_long, block.dtype, self.damping, rows)
         return sums_of_rows(self.long_of_short, middle).mul_(of_short)
 
     def short_scale(self, dtype: torch.dtype) -> Tensor:
@@ -95,10 +100,14 @@ class EdgeProducts:
         return sums_of_rows((F.pad(ends, (1, 0)), neighbours[entries]), table)
 
 
-def inverse_degrees(matrix: Compressed, dtype: torch.dtype, damping: float = 0.0) -> Tensor:
-    """``1 / (d + τ d̄)`` of each row, 0 where it has no entries, as a column."""
-    degree = torch.diff(matrix[0]).to(dtype)
-    added = damping * len(matrix[1]) / len(degree)
+def inverse_degrees(
+    matrix: Compressed, dtype: torch.dtype, damping: float = 0.0, rows: slice | None = None
+) -> Tensor:
+    """``1 / (d + τ d̄)`` of each row, or of some, 0 where it has no entries, as a column."""
+    offsets, entries = matrix
+    added = damping * len(entries) / (len(offsets) - 1)
+    own = offsets if rows is None else offsets[rows.start : rows.stop + 1]
+    degree = torch.diff(own).to(dtype)
     has_none = degree == 0
     # In place: a side may have tens of millions of rows.
     return degree.add_(added).reciprocal_().masked_fill_(has_none, 0.0)[:, None]

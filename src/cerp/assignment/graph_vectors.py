@@ -25,6 +25,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from cerp.assignment.code_rule import MEMORY, SMALLEST_WIDTH, bytes_of_vectors
 from cerp.assignment.codes import Float32Array
 from cerp.assignment.edge_products import EdgeProducts
 from cerp.assignment.ordering import canonical, entity_degrees
@@ -33,7 +34,6 @@ from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError, DataError
 
 DEFAULT_RANK = 256
-DEFAULT_MEMORY = 2**30
 OVERSAMPLING = 32
 """Columns beyond the rank: the last singular vectors wanted converge with the gap behind them."""
 ITERATIONS = 3
@@ -42,8 +42,6 @@ LARGEST_RATIO = 1e4
 """Most that a filter may stretch one direction more than another: its square meets rounding."""
 LARGEST_DEGREE = 8
 """Of a filter, where all eigenvalues are alike."""
-SMALLEST_WIDTH = 12
-"""Columns of the block below which the vectors would say too little."""
 CPU_COLUMN_BLOCK = 16
 """Columns that are multiplied together on CPUs: a narrow block stays in cache."""
 STRETCH = 1 << 16
@@ -128,7 +126,7 @@ def graph_vectors(
     unit: bool = True,
     iterations: int = ITERATIONS,
     device: str = "cpu",
-    memory: int = DEFAULT_MEMORY,
+    memory: int = MEMORY,
 ) -> GraphVectors:
     """Vectors of users and items from the leading singular triples of the training graph.
 
@@ -218,7 +216,7 @@ def _affordable(num_short: int, wanted: int, memory: int) -> tuple[torch.dtype, 
     if width < min(SMALLEST_WIDTH, wanted):
         raise ConfigError(
             f"vectors of {num_short:,} entities do not fit into {memory:,} bytes: "
-            f"memory={2 * num_short * 4 * SMALLEST_WIDTH} would do. "
+            f"memory={bytes_of_vectors(num_short)} would do. "
             'Give more memory, or choose assignment="hash", which needs no vectors'
         )
     return torch.float32, width

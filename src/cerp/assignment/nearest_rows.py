@@ -11,19 +11,24 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from cerp.assignment.parts_on_cores import on_all_cores
+
+Found = TypeVar("Found")
 
 GRID_BITS = 18
 """Steps of a vector's grid: 2^-18 of the largest entry, up to a factor of two."""
 WEIGHT_BITS = 14
 """Steps of a weight's grid likewise: 14 + 18 bits leave room for half a million points in the
 53 of float64 (and two bits for rows that grow larger than the vectors)."""
-CHUNK_BYTES = {"cpu": 16 * 2**20, "cuda": 256 * 2**20}
-"""Of scores that are computed together: they stay in a CPU's cache, and keep a GPU busy."""
+CHUNK_BYTES = {"cpu": 4 * 2**20, "cuda": 256 * 2**20}
+"""Of scores that are computed together: they stay in the cache of a core, and keep a GPU busy."""
 STRETCHES = {"cpu": 1 << 11, "cuda": 1 << 16}
 """Points that are widened to float64 together, likewise."""
 
@@ -62,7 +67,8 @@ def nearest_with_runners_up(points: Tensor, book: Tensor) -> tuple[Tensor, Tenso
     chosen = torch.empty(len(points), dtype=torch.int64, device=points.device)
     scores_of_best = points.new_empty(len(points))
     scores_of_others = points.new_empty(len(points))
-    for part in parts(points, len(book)):
+
+    def search(part: slice) -> None:
         scores = row_scores(points[part], book, half_square)
         place, best, second = two_highest(scores)
         again = (best - second <= doubt(points[part], half_square)).nonzero()[:, 0]
@@ -71,13 +77,16 @@ def nearest_with_runners_up(points: Tensor, book: Tensor) -> tuple[Tensor, Tenso
             place[again] = exact.argmax(dim=1)
             second[again] = torch.inf
         chosen[part], scores_of_best[part], scores_of_others[part] = place, best, second
+
+    in_parts(search, points, len(book))
     return chosen, scores_of_best, scores_of_others
 
 
-def parts(points: Tensor, columns: int) -> Iterator[slice]:
-    """Points whose scores for so many rows are computed together."""
+def in_parts(search: Callable[[slice], Found], points: Tensor, columns: int) -> list[Found]:
+    """What a search gives for points whose scores for so many rows are computed together."""
     size = max(1, CHUNK_BYTES[points.device.type] // (4 * max(columns, 1)))
-    return (slice(start, start + size) for start in range(0, len(points), size))
+    parts = [slice(start, start + size) for start in range(0, len(points), size)]
+    return [search(part) for part in parts] if points.is_cuda else on_all_cores(search, parts)
 
 
 def half_squares(book: Tensor) -> Tensor:
@@ -87,8 +96,7 @@ def half_squares(book: Tensor) -> Tensor:
 
 def row_scores(points: Tensor, book: Tensor, half_square: Tensor) -> Tensor:
     """``x·C_r - ‖C_r‖²/2`` of each point and row, in float32."""
-    with _full_float32():
-        return _products(points, book).sub_(half_square.float())
+    return _products(points, book).sub_(half_square.float())
 
 
 def doubt(points: Tensor, half_square: Tensor) -> Tensor:
@@ -150,7 +158,8 @@ def row_sums(points: Tensor, weights: Tensor, codes: Tensor, rows: int) -> Tenso
 def _products(points: Tensor, book: Tensor) -> Tensor:
     """``points · bookᵀ`` in float32. On CPUs NumPy's: its BLAS does well on every make of them."""
     if points.is_cuda:
-        return points @ book.T
+        with _full_float32():
+            return points @ book.T
     return torch.from_numpy(points.numpy() @ book.numpy().T)
 
 

@@ -14,8 +14,8 @@ from torch import Tensor
 from cerp.assignment.nearest_rows import (
     doubt,
     half_squares,
+    in_parts,
     nearest_with_runners_up,
-    parts,
     row_scores,
     two_highest,
 )
@@ -47,8 +47,8 @@ class RepeatedSearch:
         if not len(candidates):
             return
         half_square = half_squares(book)
-        undecided = []
-        for part in parts(self.points, len(candidates)):
+
+        def search(part: slice) -> Tensor:
             points, rows, others = self.points[part], self.rows[part], self.others[part]
             scores = row_scores(points, book[candidates], half_square[candidates])
             place, best, second = two_highest(scores)
@@ -59,7 +59,9 @@ class RepeatedSearch:
             best = torch.maximum(best, kept)
             self.best[part] = best
             doubtful = best - others <= doubt(points, half_square)
-            undecided.append(doubtful.nonzero()[:, 0] + part.start)
-        again = torch.cat(undecided)
+            undecided: Tensor = doubtful.nonzero()[:, 0] + part.start
+            return undecided
+
+        again = torch.cat(in_parts(search, self.points, len(candidates)))
         found = nearest_with_runners_up(self.points[again], book)
         self.rows[again], self.best[again], self.others[again] = found

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from cerp.assignment.book_fitting import STRETCH, BookFit, Ticks, choose, energy
-from cerp.assignment.code_rule import vector_rank
+from cerp.assignment.code_rule import MEMORY, vector_rank
 from cerp.assignment.codes import Codes
 from cerp.assignment.graph_vectors import GraphVectors, graph_vectors
 from cerp.assignment.nearest_rows import (
@@ -27,13 +27,13 @@ from cerp.assignment.nearest_rows import (
     grid_step,
     on_grid,
 )
+from cerp.assignment.parts_on_cores import torch_on_one_thread
 from cerp.assignment.seeds import Seeds
 from cerp.data.ids import Int64Array
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError, DataError
 from cerp.progress import Bar
 
-DEFAULT_MEMORY = 2**30
 ITERATIONS, ROUNDS = 25, 3
 DAMPING = 1.0
 """τ of the graph's normalisation for codes, in mean degrees: see `cerp.assignment.code_rule`."""
@@ -64,7 +64,7 @@ def learn_codes(
     iterations: int = ITERATIONS,
     rounds: int = ROUNDS,
     device: str = "cpu",
-    memory: int = DEFAULT_MEMORY,
+    memory: int = MEMORY,
     progress: Bar | None = None,
 ) -> Codes:
     """Codes and books that rebuild given vectors: ``x_k ≈ Σ_j C_j[c_kj]``.
@@ -125,30 +125,32 @@ def learn_codes(
     points = torch.empty((fitted, dim), dtype=torch.float32, device=device)
     for start in range(0, fitted, STRETCH):
         points[start : start + STRETCH] = source.rows(sample[start : start + STRETCH])
-    step = grid_step(_largest(points), GRID_BITS)
-    on_grid(points, step)
-    ticks = Ticks(progress, books * (iterations + rounds) + (count > fitted))
-    of_sample = torch.from_numpy(weight[sample]).to(device).double()
-    fit = BookFit(points, of_sample, rows, step, Seeds(points, of_sample, step, seed), ticks)
-    for _ in range(books):
-        fit.add_book(iterations)
-    for _ in range(rounds):
-        for book in range(books):
-            fit.improve(book)
+    with torch_on_one_thread():
+        step = grid_step(_largest(points), GRID_BITS)
+        on_grid(points, step)
+        ticks = Ticks(progress, books * (iterations + rounds) + (count > fitted))
+        of_sample = torch.from_numpy(weight[sample]).to(device).double()
+        fit = BookFit(points, of_sample, rows, step, Seeds(points, of_sample, step, seed), ticks)
+        for _ in range(books):
+            fit.add_book(iterations)
+        for _ in range(rounds):
+            for book in range(books):
+                fit.improve(book)
+        missed, whole = fit.missed(), fit.whole
     codes = np.empty((count, books), dtype=np.int32)
     codes[sample] = torch.stack(fit.codes, dim=1).int().cpu().numpy()
-    missed, whole = fit.missed(), fit.whole
     waiting = np.ones(count, dtype=bool)
     waiting[sample] = False
     for start in range(0, count if fitted < count else 0, STRETCH):
         entities = start + np.flatnonzero(waiting[start : start + STRETCH])
         points = source.rows(entities).to(device, copy=True)
-        _largest(points)
-        on_grid(points, step)
         of_points = torch.from_numpy(weight[entities]).to(device).double()
-        whole += energy(points, of_points)
-        chosen = choose(points, fit.books, rounds)
-        missed += energy(points, of_points)
+        with torch_on_one_thread():
+            _largest(points)
+            on_grid(points, step)
+            whole += energy(points, of_points)
+            chosen = choose(points, fit.books, rounds)
+            missed += energy(points, of_points)
         codes[entities] = torch.stack(chosen, dim=1).int().cpu().numpy()
         ticks.advance(len(entities) / (count - fitted), missed / whole if whole else 0.0)
     return Codes(
@@ -171,7 +173,7 @@ def graph_codes(
     iterations: int = ITERATIONS,
     rounds: int = ROUNDS,
     device: str = "cpu",
-    memory: int = DEFAULT_MEMORY,
+    memory: int = MEMORY,
     progress: Bar | None = None,
 ) -> Codes:
     """Codes of users and items, learned from the training graph alone.

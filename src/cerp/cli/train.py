@@ -223,6 +223,7 @@ def train(
         from cerp.comparison.tuned import read_tuned
         from cerp.comparison.variants import config_of
         from cerp.portfolio.fit_to_size import fit_to_size
+        from cerp.runs.affordable_codes import hash_instead
         from cerp.runs.fit import doubts_of_weights, fit_all
         from cerp.runs.floor import below_floor, popularity_floors
         from cerp.runs.folder import RunFolder
@@ -273,6 +274,11 @@ def train(
         chosen = config_of(tuned.method, tuned.backbone, tuned.settings)
     limit = {"max_file_size": max_file_size}
     config = with_settings(chosen, tuple(budget or ()), {**limit, **of_the_kind, **for_all})
+    if settings is None and (why := hash_instead(config, wanted, splits)):
+        print_note("note", why)
+        wanted = "hash"
+        chosen = preset(preset_name, backbone, method or "cerp", teacher, wanted)
+        config = with_settings(chosen, tuple(budget or ()), {**limit, **of_the_kind, **for_all})
     if settings is None and (
         named_so := default_teacher(config, preset_name, teacher, len(splits.train))
     ):

@@ -29,6 +29,7 @@ from cerp.methods.als.teacher import teacher_vectors
 from cerp.methods.svd.teacher import svd_teacher
 from cerp.models import BACKBONES
 from cerp.presets import ALS, SVD, PresetName, teacher_preset, with_settings
+from cerp.runs.affordable_codes import hash_instead
 from cerp.runs.fitted_model import FittedModel
 from cerp.runs.folder import RunFolder, refuse_other
 from cerp.runs.kept_split import keep_split, what_changed
@@ -103,6 +104,12 @@ def fit(
         callbacks=tuple(callbacks),
     )
     splits = as_splits(data, chosen.seed, verbose=verbose)
+    asked = presets.wanted_assignment(settings)
+    if config is None and (why := hash_instead(chosen, asked, splits)):
+        settings = {**settings, "assignment": "hash"}
+        chosen = _configured(budget, backbone, method, preset, config, settings)
+        if verbose:
+            print(f"note: {why}", file=sys.stderr)  # noqa: T201
     told = settings.get("teacher")
     if config is None and (
         teacher := presets.default_teacher(chosen, preset, told, len(splits.train))

@@ -46,7 +46,8 @@ def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) ->
     Returns
     -------
     Runtime
-        The model, with its vectors composed and, where it needs that, propagated.
+        The model, with its vectors composed; where it needs that, they are propagated when more
+        than one list is asked for.
 
     Raises
     ------
@@ -57,4 +58,4 @@ def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) ->
 
     """
     data, model = read_whole(Path(path))
-    return Runtime(model, file_bytes=len(data), max_memory=max_memory)
+    return Runtime(model, file_bytes=len(data), max_memory=max_memory, one_list_first=True)

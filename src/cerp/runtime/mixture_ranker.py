@@ -15,6 +15,7 @@ import numpy.typing as npt
 from cerp.artifact.model import FloatArray, ShippedModel
 from cerp.data.ids import Int32Array
 from cerp.graph.mixture import log_share
+from cerp.runtime.first_list import FirstListRanker, suits
 from cerp.runtime.limits import Limits
 from cerp.runtime.neighbour_ranker import NeighbourRanker
 from cerp.runtime.rankers import FilterRanker, Histories, Ranker, VectorRanker
@@ -24,10 +25,12 @@ from cerp.runtime.selection import UNIT_ROUNDOFF, Lists, contenders, ranked
 DoubleArray = npt.NDArray[np.float64]
 
 
-def ranker_of(model: ShippedModel, limits: Limits) -> Ranker:
-    """By what the model is made of."""
+def ranker_of(model: ShippedModel, limits: Limits, *, one_list_first: bool = False) -> Ranker:
+    """By what the model is made of; `cerp.runtime.first_list` says what one list first means."""
     if model.neighbours is not None:
         return NeighbourRanker(model.neighbours)
+    if one_list_first and suits(model):
+        return FirstListRanker(model, limits)
     if model.filter is None:
         return VectorRanker(model, limits)
     assert model.seen is not None, "files of filters hold their graph"

@@ -32,9 +32,9 @@ def load(
     Returns
     -------
     Runtime, Lookup or FieldLookups
-        A model with its vectors composed and, where it needs that, propagated; or, of a file that
-        `cerp.compress` wrote, vectors by id; of one that `cerp.nn.EmbeddingCollection.save`
-        wrote, such lookups by the names of fields.
+        A model with its vectors composed; where it needs that, they are propagated when more than
+        one list is asked for. Or, of a file that `cerp.compress` wrote, vectors by id; of one that
+        `cerp.nn.EmbeddingCollection.save` wrote, such lookups by the names of fields.
 
     Raises
     ------
@@ -51,4 +51,4 @@ def load(
         return FieldLookups(model, file_bytes=len(data), max_memory=max_memory)
     if model.is_lookup:
         return Lookup(model, file_bytes=len(data), max_memory=max_memory)
-    return Runtime(model, file_bytes=len(data), max_memory=max_memory)
+    return Runtime(model, file_bytes=len(data), max_memory=max_memory, one_list_first=True)

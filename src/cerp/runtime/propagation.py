@@ -28,30 +28,44 @@ has to do as much for a narrow row as for a wide one."""
 
 def propagate(table: FloatArray, seen: Seen, layers: int) -> FloatArray:
     """V of a table of users, then items; the edges are what users have seen."""
-    num_users = len(seen.offsets) - 1
-    degree = np.concatenate(
-        [np.diff(seen.offsets), np.bincount(seen.items, minlength=len(table) - num_users)]
-    )
-    scale = np.zeros((len(table), 1))
-    np.divide(1, np.sqrt(degree), out=scale[:, 0], where=degree > 0)
-    times, width = neighbour_sums(seen, len(table) - num_users)
-    result = np.empty_like(table)
+    return Propagation(seen, len(table) - len(seen.offsets) + 1, layers).of(table)
 
-    def fill(start: int) -> None:
-        columns = slice(start, start + width)
-        layer = table[:, columns].astype(np.float64)
+
+class Propagation:
+    """``1/(L+1) · Σ_{l=0..L} Â^l`` over the graph of what users have seen."""
+
+    def __init__(self, seen: Seen, num_items: int, layers: int) -> None:
+        self.layers = layers
+        self.degree = np.concatenate(
+            [np.diff(seen.offsets), np.bincount(seen.items, minlength=num_items)]
+        )
+        self.scale = np.zeros((len(self.degree), 1))
+        np.divide(1, np.sqrt(self.degree), out=self.scale[:, 0], where=self.degree > 0)
+        self.times, self.width = neighbour_sums(seen, num_items)
+
+    def through(self, layer: DoubleArray) -> DoubleArray:
+        """Of columns that go through all layers together; they are not kept."""
         total = layer.copy()
-        for _ in range(layers):
-            layer *= scale
-            layer = times(layer)
-            layer *= scale
+        for _ in range(self.layers):
+            layer *= self.scale
+            layer = self.times(layer)
+            layer *= self.scale
             total += layer
-        result[:, columns] = total / (layers + 1)
+        total /= self.layers + 1
+        return total
 
-    with ThreadPoolExecutor(available_cores()) as pool:
-        for _ in pool.map(fill, range(0, table.shape[1], width)):
-            pass  # an error in a thread is raised here
-    return result
+    def of(self, table: FloatArray) -> FloatArray:
+        """Of all columns, some at a time, rounded to the precision of the table."""
+        result = np.empty_like(table)
+
+        def fill(start: int) -> None:
+            columns = slice(start, start + self.width)
+            result[:, columns] = self.through(table[:, columns].astype(np.float64))
+
+        with ThreadPoolExecutor(available_cores()) as pool:
+            for _ in pool.map(fill, range(0, table.shape[1], self.width)):
+                pass  # an error in a thread is raised here
+        return result
 
 
 class Product(Protocol):

@@ -48,6 +48,9 @@ class Runtime:
         The size of that file, where it is known.
     max_memory
         What it may take, see `cerp.load`.
+    one_list_first
+        Have the first list of a LightGCN sooner, and its vectors of all users and items when
+        asked for more: the second list then takes as long as it would take to make them now.
 
     """
 
@@ -57,6 +60,7 @@ class Runtime:
         *,
         file_bytes: int | None = None,
         max_memory: int | str = MAX_MEMORY,
+        one_list_first: bool = False,
     ) -> None:
         if model.is_lookup:
             raise ConfigError(
@@ -67,7 +71,8 @@ class Runtime:
         limits = Limits.of(max_memory, file_bytes)
         limits.refuse_model(model)
         self._unknown = Unknown(model)
-        self._ranker = self._unknown.ranker(ranker_of(model, limits))
+        ranker = ranker_of(model, limits, one_list_first=one_list_first)
+        self._ranker = self._unknown.ranker(ranker)
 
     def __repr__(self) -> str:
         """Who is in it, how it scores, what it takes, and how good it was."""

@@ -42,8 +42,15 @@ def vectors_of(model: ShippedModel) -> Vectors:
             "a model with propagation needs its graph or its propagated tables, and this one has "
             "neither; export it again"
         )
-    table = propagate(composed(0, num_entities), model.seen, model.layers)
+    table = propagate(composed_table(model), model.seen, model.layers)
     return Vectors(table[:num_users].__getitem__, table[num_users:])
+
+
+def composed_table(model: ShippedModel) -> FloatArray:
+    """Of all users, then items, before they are propagated."""
+    assert isinstance(model.embedding, ComposedEmbedding), "stored tables are not composed"
+    entities = np.arange(len(model.users) + len(model.items), dtype=np.int32)
+    return _composed(model, model.embedding, entities)
 
 
 def _composed(
