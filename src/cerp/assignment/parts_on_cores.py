@@ -9,31 +9,17 @@ shared out among threads of our own.
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import importlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from functools import cache
-from typing import NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
 Found = TypeVar("Found")
 
-OPENBLAS_NAMES = ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}")
-"""What its functions are called in the wheels of NumPy 2, in older ones, and where it is shared."""
-
-VERBS = ("get", "set")
-
 _threads: ContextVar[int] = ContextVar("threads that torch had before it was put on one", default=0)
-
-
-class OpenBlas(NamedTuple):
-    """Functions of the library with which NumPy multiplies."""
-
-    get_num_threads: Callable[[], int]
-    set_num_threads: Callable[[int], None]
 
 
 def on_all_cores(work: Callable[[slice], Found], parts: Sequence[slice]) -> list[Found]:
@@ -71,30 +57,20 @@ def torch_on_one_thread() -> Iterator[None]:
 @contextlib.contextmanager
 def blas_on_one_thread() -> Iterator[bool]:
     """Whether each of NumPy's products now is computed by the thread that asks for it."""
-    library = openblas()
-    if library is None:
+    libraries = blas_libraries()
+    if libraries is None:
         yield False
         return
-    before = library.get_num_threads()
-    library.set_num_threads(1)
-    try:
+    with libraries.limit(limits=1):
         yield True
-    finally:
-        library.set_num_threads(before)
 
 
 @cache
-def openblas() -> OpenBlas | None:
-    """That of NumPy, if it multiplies with OpenBLAS; NumPy itself has no function for threads."""
-    try:  # the names of what the module is linked with are found through it
-        module = importlib.import_module("numpy._core._multiarray_umath")
-        library = ctypes.CDLL(str(module.__file__))
-    except (ImportError, OSError):
+def blas_libraries() -> Any:
+    """What NumPy multiplies with, in threadpoolctl's hands; None where either is not there."""
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ModuleNotFoundError:
         return None
-    for name in OPENBLAS_NAMES:
-        with contextlib.suppress(AttributeError):
-            get, put = (getattr(library, name.format(f"{verb}_num_threads")) for verb in VERBS)
-            get.argtypes, get.restype = [], ctypes.c_int
-            put.argtypes, put.restype = [ctypes.c_int], None
-            return OpenBlas(get, put)
-    return None
+    found = ThreadpoolController().select(user_api="blas")
+    return found if found.lib_controllers else None
