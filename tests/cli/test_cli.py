@@ -334,6 +334,7 @@ def test_evaluate_refuses_a_run_of_other_data(trained):
         (["--assignment", "hash", "--buckets", "2"], "the smallest bucket count that can is 15"),
         (["--budget", "90"], "write --budget 90% to prune 90% of the full table"),
         (["--resume", "--overwrite"], "goes on with a run, --overwrite removes it: give one"),
+        (["--no-mix", "--mix-together"], "--no-mix and --mix-together contradict each other"),
         (["--epochs", "0"], "epochs is 0; it must be above 0"),
     ],
 )

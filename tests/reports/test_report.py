@@ -489,6 +489,8 @@ def test_other_data_than_that_of_the_runs_is_refused(trained: list[Path]):
         Config(budgets=("90%", "99%"), seed=7, dim=64),
         Config(method="ud", backbone="mf", budgets=("400KB",), max_file_size="2MB"),
         Config(budgets=("2MB",), max_file_size="2MB", store_seen=False, refit="train+valid"),
+        Config(budgets=("99%",), mix=True),
+        Config(budgets=("99%",), mix="together"),
         replace(preset("paper", "mlp"), budgets=("95%",), dim=16),
         replace(preset("default", "lightgcn", "full"), dim=32),
         Config(
