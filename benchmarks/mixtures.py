@@ -23,12 +23,12 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -62,6 +62,8 @@ from cerp.training.loop import EarlyStopping, Loop, StageHooks
 from cerp.training.objective import Objective
 from cerp.training.optimizers import weight_optimizer
 from cerp.training.stages import score_memory, training_sampler
+
+Found = TypeVar("Found")
 
 DATASETS = ("gowalla", "ml-1m", "lastfm", "amazon-beauty")
 SHARES = ("99%", "95%", "90%")
@@ -103,22 +105,34 @@ class Job:
 
 def main() -> None:
     """Measure what is missing, and write the rows after each job."""
+    given = options(kinds="sized,full,shares", seeds="0,1,2", out="mixtures.json").parse_args()
+    rows = {key_of(row): row for row in rows_of(given.out)}
+    jobs = [job for job in jobs_of(given) if job.last not in rows]
+    for found in results_of(measured, jobs, given.processes):
+        rows |= {key_of(row): row for row in found}
+        write_rows(given, rows)
+
+
+def options(*, kinds: str, seeds: str, out: str) -> argparse.ArgumentParser:
+    """What a benchmark of many jobs on one device takes."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--work", type=Path, required=True, help="folder of runs, to go on in")
     parser.add_argument("--datasets", default=",".join(DATASETS))
-    parser.add_argument("--seeds", default="0,1,2")
-    parser.add_argument("--kinds", default="sized,full,shares")
+    parser.add_argument("--seeds", default=seeds)
+    parser.add_argument("--kinds", default=kinds)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--minutes", type=float, default=1e6)
     parser.add_argument("--set", nargs="*", default=[], help="settings, to try this in small")
-    parser.add_argument("--out", type=Path, default=RESULTS / "mixtures.json")
-    given = parser.parse_args()
-    there = json.loads(given.out.read_text())["rows"] if given.out.exists() else []
-    rows = {key_of(row): row for row in there}
+    parser.add_argument("--out", type=Path, default=RESULTS / out)
+    return parser
+
+
+def jobs_of(given: argparse.Namespace) -> list[Job]:
+    """All that the command line names, the first seed of everything first."""
     end = time.time() + 60 * given.minutes
     settings = {name: int(value) for name, value in (one.split("=") for one in given.set)}
-    jobs = [
+    return [
         Job(
             *(dataset, kind, int(seed), place_of(dataset)),
             *(given.work, given.device, settings, end),
@@ -127,16 +141,29 @@ def main() -> None:
         for kind in given.kinds.split(",")
         for dataset in given.datasets.split(",")
     ]
-    jobs = [job for job in jobs if job.last not in rows]
-    with ProcessPoolExecutor(given.processes, get_context("spawn")) as workers:
-        waiting = {workers.submit(measured, job): job for job in jobs}
+
+
+def results_of(work: Callable[[Job], Found], jobs: list[Job], processes: int) -> Iterator[Found]:
+    """What jobs give, as they end; where one fails the others go on."""
+    with ProcessPoolExecutor(processes, get_context("spawn")) as workers:
+        waiting = {workers.submit(work, job): job for job in jobs}
         for done in as_completed(waiting):
-            if error := done.exception():  # the others go on
+            if error := done.exception():
                 print(f"{waiting[done]}: {error!r}", flush=True)
-                continue
-            rows |= {key_of(row): row for row in done.result()}
-            found = [rows[key] for key in sorted(rows)]
-            write_figures(given.out, {"machine": described(given.device), "rows": found})
+            else:
+                yield done.result()
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """What was measured before."""
+    found: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path.exists() else []
+    return found
+
+
+def write_rows(given: argparse.Namespace, rows: Mapping[Any, dict[str, Any]]) -> None:
+    """All rows so far, in the order of their keys."""
+    found = [rows[key] for key in sorted(rows)]
+    write_figures(given.out, {"machine": described(given.device), "rows": found})
 
 
 def key_of(row: dict[str, Any]) -> tuple[str, str, str, int]:

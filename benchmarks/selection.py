@@ -16,20 +16,27 @@ on test once; `test_readings` counts them.
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
-from multiprocessing import get_context
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from machine import RESULTS, described, write_figures
-from mixtures import DATASETS, Job, Trial, configs, filter_shares, place_of
+from machine import RESULTS
+from mixtures import (
+    Job,
+    Trial,
+    configs,
+    filter_shares,
+    jobs_of,
+    options,
+    results_of,
+    rows_of,
+    write_rows,
+)
 
 from cerp.config import Config, RunOptions
 from cerp.data.datasets import load
@@ -65,44 +72,18 @@ Values = dict[str, FloatArray]
 
 def main() -> None:
     """Measure what is missing, and write the rows after each job."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--work", type=Path, required=True, help="folder of runs, to go on in")
-    parser.add_argument("--datasets", default=",".join(DATASETS))
-    parser.add_argument("--kinds", default="99%", help="of 99%%, sized and full")
-    parser.add_argument("--seeds", default="0,1")
+    parser = options(kinds="99%", seeds="0,1", out="selection.json")
     parser.add_argument("--real", action="store_true", help="the data set's own parts")
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--processes", type=int, default=6)
-    parser.add_argument("--minutes", type=float, default=1e6)
-    parser.add_argument("--set", nargs="*", default=[], help="settings, to try this in small")
-    parser.add_argument("--out", type=Path, default=RESULTS / "selection.json")
     given = parser.parse_args()
-    there = json.loads(given.out.read_text())["rows"] if given.out.exists() else []
-    rows = {key_of(row): row for row in there}
-    end = time.time() + 60 * given.minutes
-    settings = {name: int(value) for name, value in (one.split("=") for one in given.set)}
+    rows = {key_of(row): row for row in rows_of(given.out)}
     jobs = [
-        Job(
-            *(dataset, kind, int(seed), place_of(dataset)),
-            *(given.work, given.device, settings, end),
-        )
-        for dataset in given.datasets.split(",")
-        for seed in given.seeds.split(",")
-        for kind in given.kinds.split(",")
+        job for job in jobs_of(given) if (job.dataset, job.kind, job.seed, given.real) not in rows
     ]
-    jobs = [job for job in jobs if (job.dataset, job.kind, job.seed, given.real) not in rows]
-    with ProcessPoolExecutor(given.processes, get_context("spawn")) as workers:
-        waiting = {workers.submit(measured, job, given.real): job for job in jobs}
-        for done in as_completed(waiting):
-            if error := done.exception():  # the others go on
-                print(f"{waiting[done]}: {error!r}", flush=True)
-                continue
-            if (row := done.result()) is None:
-                continue
+    for row in results_of(partial(measured, is_real=given.real), jobs, given.processes):
+        if row is not None:
             print({name: value for name, value in row.items() if name != "grid"}, flush=True)
             rows[key_of(row)] = row
-            found = [rows[key] for key in sorted(rows)]
-            write_figures(given.out, {"machine": described(given.device), "rows": found})
+            write_rows(given, rows)
 
 
 def key_of(row: dict[str, Any]) -> tuple[str, str, int, bool]:

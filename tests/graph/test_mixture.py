@@ -12,7 +12,7 @@ from cerp.evaluation.baselines import Random
 from cerp.evaluation.evaluate import evaluate
 from cerp.graph.edges import Edges
 from cerp.graph.filter import Exponents, GraphFilter
-from cerp.graph.mixture import Mixture, chosen_place, log_share, search_mixture
+from cerp.graph.mixture import Mixture, log_share, search_mixture
 from small_graphs import edges_of, splits_of
 
 ONE = np.array([0], dtype=np.int32)
@@ -125,39 +125,6 @@ def test_the_search_covers_wide_ranges_and_refines(splits: Splits, model: GraphF
     assert min(epsilons) <= 1e-4
     assert max(epsilons) == 1
     assert len(found.trials) > 30
-
-
-# Four users. The first trial has the best mean, .5. The second is behind by .1 for one user and
-# not at all for the others: .025 in the mean, with a standard error of .025 (a deviation of .05 by
-# the root of 4). The third is behind by .1 for everybody: .1, with an error of 0.
-JUDGED = np.array([[0.8, 0.2, 0.6, 0.4], [0.7, 0.2, 0.6, 0.4], [0.7, 0.1, 0.5, 0.3]])
-
-
-@pytest.mark.parametrize(
-    ("betas", "errors", "place"),
-    [
-        ([4, 2, 1], 0, 0),  # the best, whatever the others' β
-        ([4, 2, 1], 0.99, 0),
-        ([4, 2, 1], 1.01, 1),  # near enough; the third is clearly behind
-        ([4, 2, 1], 100, 1),
-        ([2, 4, 1], 1.01, 0),  # near, but of no smaller β
-        ([2, 2, 1], 1.01, 0),  # of equal β the better one
-    ],
-)
-def test_the_smallest_beta_near_the_best_is_chosen(betas: list[float], errors: float, place: int):
-    assert chosen_place(betas, JUDGED, errors) == place
-
-
-def test_of_equal_trials_the_first_is_chosen():
-    assert chosen_place([3, 3], np.array([[0.5, 0.1], [0.1, 0.5]]), 0) == 0
-
-
-def test_of_equally_good_trials_that_with_the_smaller_beta_is_chosen():
-    assert chosen_place([3, 2], np.array([[0.5, 0.1], [0.1, 0.5]]), 0) == 1
-
-
-def test_a_single_user_has_no_error():
-    assert chosen_place([2, 1], np.array([[0.5], [0.4]]), 5.0) == 0
 
 
 @pytest.mark.parametrize(("beta", "epsilon"), [(-1, 0.1), (1, 0), (float("nan"), 0.1)])

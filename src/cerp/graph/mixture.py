@@ -40,8 +40,6 @@ BETAS = tuple(4.0**power for power in range(-1, 5))
 EPSILONS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 REFINEMENTS = ((2.0, 10**0.5), (2.0**0.5, 10**0.25))
 """Factors by which β and ε are then moved up and down."""
-ERRORS = 0.0
-"""By how many standard errors a smaller β may be behind the best; with 0 the best is chosen."""
 
 
 def log_share(strengths: Float32Array, taken: npt.NDArray[Any], epsilon: float) -> DoubleArray:
@@ -178,7 +176,7 @@ def search_mixture(
                     if (up, high) != (0, 0) and best.epsilon * epsilon_step**high <= 1
                 ]
             )
-        best = search.chosen
+        best = search.best
         search.users = judged_users(splits, None, seed)
         both, alone, other = search.values([(best.beta, best.epsilon), "vectors", "filter"])
     return FoundMixture(
@@ -205,7 +203,6 @@ class _Search:
         self.splits, self.vectors, self.model = splits, vectors, model
         self.metric, self.bar = metric, bar
         self.trials: list[MixtureTrial] = []
-        self.judged: list[FloatArray] = []
         # A model may fill a cache when it is first asked; chunks are judged in threads.
         self.one_at_a_time = threading.Lock()
 
@@ -214,17 +211,10 @@ class _Search:
         """The highest score; of equal ones the first."""
         return self.trials[best_place([trial.score for trial in self.trials])]
 
-    @property
-    def chosen(self) -> MixtureTrial:
-        """What the search ends with."""
-        betas = [trial.beta for trial in self.trials]
-        return self.trials[chosen_place(betas, np.stack(self.judged), ERRORS)]
-
     def judge(self, pairs: Sequence[tuple[float, float]]) -> None:
         """Trials of some β and ε."""
         for (beta, epsilon), values in zip(pairs, self.values(pairs), strict=True):
             self.trials.append(MixtureTrial(beta, epsilon, float(values.mean())))
-            self.judged.append(values)
         best = self.best
         self.bar.advance(
             len(pairs),
@@ -266,31 +256,6 @@ class _Search:
                 yield result
 
         return user_values(rankings, len(wanted), self.splits, self.users, self.metric)
-
-
-def chosen_place(betas: Sequence[float], values: FloatArray, errors: float) -> int:
-    """Of the trials that are near the best, the one with the smallest β.
-
-    Validation is small, and a trial that is a little behind the best there is often none behind
-    elsewhere; the smallest β trusts it least.
-
-    Parameters
-    ----------
-    betas
-        β of each trial.
-    values
-        The metric of each user, (trials, users), not empty.
-    errors
-        How many standard errors of the users' differences from the best still count as near.
-        Of equally small β the better trial is chosen, of equally good ones the first.
-
-    """
-    means = values.mean(axis=1)
-    behind = values[best_place(list(means))] - values
-    users = values.shape[1]
-    error = behind.std(axis=1, ddof=1) / np.sqrt(users) if users > 1 else np.zeros(len(values))
-    near = np.flatnonzero(means.max() - means <= errors * error).tolist()
-    return min(near, key=lambda place: (betas[place], -means[place], place))
 
 
 def as_numpy(scores: Any) -> Float32Array:
