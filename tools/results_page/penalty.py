@@ -9,6 +9,7 @@ from typing import Any
 from cerp.pages.tables import markdown_table
 from cerp.paper.published import Row
 from results_page.names import BACKBONES
+from results_page.regularizer import regularizer_parts
 from results_page.results_index import MISSING, ResultsIndex, shown_spread
 
 NOTHING_LEFT = 1e-3
@@ -22,6 +23,7 @@ def penalty_parts(results: ResultsIndex) -> list[str]:
     start = [
         "### The penalty",
         "In the paper it raises the average dimension and lowers the overlap of two vectors.",
+        *regularizer_parts(results),
     ]
     if not without:
         return [*start, f"Figures: {MISSING}."]
@@ -59,8 +61,7 @@ def _pruned_when(rows: Sequence[Row]) -> list[str]:
     if left < NOTHING_LEFT:
         told += (
             " So these figures compare nothing with nothing: they are of the clock that the preset "
-            "had when they were measured. Today's prunes in the second and third epoch "
-            "(training.md, fidelity notes; results/regularizer.json)."
+            "had when they were measured."
         )
     return [told]
 
