@@ -22,7 +22,8 @@ class Pair(NamedTuple):
 
     def moves(self, figure: str) -> float:
         """By how much the penalty changes a figure, in the mean over seeds."""
-        return mean(one[figure] for one in self.penalty) - mean(one[figure] for one in self.without)
+        means = [mean(one[figure] for one in side) for side in (self.penalty, self.without)]
+        return float(means[0] - means[1])
 
 
 def regularizer_parts(results: ResultsIndex) -> list[str]:
