@@ -137,8 +137,7 @@ def test_a_backbone_that_shows_no_vectors_cannot_be_penalised():
 
 @pytest.mark.parametrize("name", ["full", "cerp", "pep", "autoemb", "esapn", "optembed"])
 def test_every_method_trains_with_the_loss_that_is_chosen(name: str, hinge: str):
-    own = {"population": 2, "generations": 0, "threshold_penalty": 0.0}
-    options = own if name == "optembed" else {}
+    options = {"population": 2, "generations": 0} if name == "optembed" else {}
 
     def weights(loss: str) -> list[Tensor]:
         config = config_of(method=name, method_options=options, loss=loss)
@@ -151,12 +150,13 @@ def test_every_method_trains_with_the_loss_that_is_chosen(name: str, hinge: str)
 
 @pytest.mark.parametrize("name", ["cerp", "esapn", "optembed"])
 def test_searches_minimise_the_loss_that_is_chosen(name: str, seven: str):
-    own = {"population": 2, "generations": 0, "threshold_penalty": 0.0}
+    own = {"population": 2, "generations": 0, "threshold_penalty": 1e-6}
     options = own if name == "optembed" else {}
     config = config_of(loss=seven)
     config = replace(config, prune=replace(config.prune, gamma=0.0))
     search = method(name, options).search(Context(SPLITS, config, QUIET, (480,)))
-    assert [row["loss"] for row in search.history] == [pytest.approx(7)]
+    # Twice the weight of its penalty on row thresholds, at most, is OptEmbed's own.
+    assert [row["loss"] for row in search.history] == [pytest.approx(7, abs=1e-5)]
 
 
 def test_autoembs_controllers_learn_from_the_loss_that_is_chosen(seven: str):
