@@ -31,7 +31,7 @@ from cerp.errors import ConfigError
 from cerp.methods import METHODS
 from cerp.models import BACKBONES
 from cerp.naming import model_file
-from cerp.presets import default_teacher, preset, wanted_assignment, with_settings
+from cerp.presets import preset, wanted_assignment, with_settings
 
 if TYPE_CHECKING:
     from cerp.runs.facts import ModelFacts
@@ -223,11 +223,11 @@ def train(
         from cerp.comparison.tuned import read_tuned
         from cerp.comparison.variants import config_of
         from cerp.portfolio.fit_to_size import fit_to_size
-        from cerp.runs.affordable_codes import hash_instead
         from cerp.runs.fit import doubts_of_weights, fit_all
         from cerp.runs.floor import below_floor, popularity_floors
         from cerp.runs.folder import RunFolder
         from cerp.runs.kept_split import keep_split
+        from cerp.runs.suited_to_data import suited_to_data
         from cerp.training.distributed import process_group, rank
         from cerp.training.malloc import freed_memory_kept
         from cerp.training.tensorboard import TensorBoard
@@ -263,8 +263,17 @@ def train(
     named |= {"preset": None if preset_name == "default" else preset_name, **of_the_kind}
     tries_several = is_portfolio(max_file_size, portfolio, time_limit, named)
     wanted = wanted_assignment({"assignment": assignment, "ordering": ordering})
-    chosen = preset(preset_name, backbone, method or "cerp", teacher, wanted)
-    if settings is not None:
+    given = {"max_file_size": max_file_size, **of_the_kind, **for_all}
+
+    def configured(assigned: Assignment | None, taught: str | None) -> Config:
+        base = preset(preset_name, backbone, method or "cerp", taught, assigned)
+        return with_settings(base, tuple(budget or ()), given)
+
+    if settings is None:
+        config, why = suited_to_data(configured, preset_name, wanted, teacher, splits)
+        if why is not None and not tries_several:
+            print_note("note", why)
+    else:
         tuned = read_tuned(settings)
         if (method or tuned.method, backbone or tuned.backbone) != (tuned.method, tuned.backbone):
             raise ConfigError(
@@ -272,18 +281,7 @@ def train(
                 "--method and --backbone, or give settings that were found for them"
             )
         chosen = config_of(tuned.method, tuned.backbone, tuned.settings)
-    limit = {"max_file_size": max_file_size}
-    config = with_settings(chosen, tuple(budget or ()), {**limit, **of_the_kind, **for_all})
-    if settings is None and (why := hash_instead(config, wanted, splits)):
-        print_note("note", why)
-        wanted = "hash"
-        chosen = preset(preset_name, backbone, method or "cerp", teacher, wanted)
-        config = with_settings(chosen, tuple(budget or ()), {**limit, **of_the_kind, **for_all})
-    if settings is None and (
-        named_so := default_teacher(config, preset_name, teacher, len(splits.train))
-    ):
-        chosen = preset(preset_name, backbone, method or "cerp", named_so, wanted)
-        config = with_settings(chosen, tuple(budget or ()), {**limit, **of_the_kind, **for_all})
+        config = with_settings(chosen, tuple(budget or ()), given)
     if not budget and settings is None and preset_name == "default":
         config = replace(config, budgets=_default_budgets(config, splits) or config.budgets)
     unused = [] if tries_several else doubts_of_weights(splits, config)

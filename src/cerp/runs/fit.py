@@ -17,6 +17,7 @@ import numpy as np
 
 from cerp import presets
 from cerp.callbacks import Callback
+from cerp.choices import Assignment
 from cerp.config import Config, RunOptions, doubts
 from cerp.data.ids import Float32Array
 from cerp.data.interactions import Interactions
@@ -29,13 +30,13 @@ from cerp.methods.als.teacher import teacher_vectors
 from cerp.methods.svd.teacher import svd_teacher
 from cerp.models import BACKBONES
 from cerp.presets import ALS, SVD, PresetName, teacher_preset, with_settings
-from cerp.runs.affordable_codes import hash_instead
 from cerp.runs.fitted_model import FittedModel
 from cerp.runs.folder import RunFolder, refuse_other
 from cerp.runs.kept_split import keep_split, what_changed
 from cerp.runs.pipeline import Pipeline
 from cerp.runs.planning import make_plan, pipeline
 from cerp.runs.products import Plan
+from cerp.runs.suited_to_data import suited_to_data
 from cerp.training.devices import chosen_device
 from cerp.training.distributed import rank, refuse_separate_folders
 
@@ -104,18 +105,12 @@ def fit(
         callbacks=tuple(callbacks),
     )
     splits = as_splits(data, chosen.seed, verbose=verbose)
-    asked = presets.wanted_assignment(settings)
-    if config is None and (why := hash_instead(chosen, asked, splits)):
-        settings = {**settings, "assignment": "hash"}
-        chosen = _configured(budget, backbone, method, preset, config, settings)
-        if verbose:
+    if config is None:
+        build = partial(_of_preset, budget, backbone, method, preset, settings)
+        asked = presets.wanted_assignment(settings)
+        chosen, why = suited_to_data(build, preset, asked, settings.get("teacher"), splits)
+        if why is not None and verbose:
             print(f"note: {why}", file=sys.stderr)  # noqa: T201
-    told = settings.get("teacher")
-    if config is None and (
-        teacher := presets.default_teacher(chosen, preset, told, len(splits.train))
-    ):
-        taught = {**settings, "teacher": teacher}
-        chosen = _configured(budget, backbone, method, preset, config, taught)
     for doubt in (*doubts(chosen), *doubts_of_weights(splits, chosen)) if verbose else ():
         print(f"warning: {doubt}", file=sys.stderr)  # noqa: T201
     model = fit_all(splits, chosen, options)[0]
@@ -133,10 +128,9 @@ def _configured(
     settings: dict[str, Any],
 ) -> Config:
     if config is None:
-        student = settings.get("teacher")
-        assignment = presets.wanted_assignment(settings)
-        base = presets.preset(preset, backbone, method or "cerp", student, assignment)
-        return with_settings(base, () if budget is None else (str(budget),), settings)
+        asked = presets.wanted_assignment(settings)
+        teacher = settings.get("teacher")
+        return _of_preset(budget, backbone, method, preset, settings, asked, teacher)
     beside = {"budget": budget, "backbone": backbone, "method": method, **settings}
     given = [name for name, value in beside.items() if value is not None]
     if given or preset != "default":
@@ -151,6 +145,19 @@ def _configured(
             "one, or call cerp.runs.fit.fit_all for a model of each"
         )
     return config
+
+
+def _of_preset(
+    budget: str | int | None,
+    backbone: str | None,
+    method: str | None,
+    preset: PresetName,
+    settings: dict[str, Any],
+    assignment: Assignment | None,
+    teacher: str | None,
+) -> Config:
+    base = presets.preset(preset, backbone, method or "cerp", teacher, assignment)
+    return with_settings(base, () if budget is None else (str(budget),), settings)
 
 
 def as_splits(data: Any, seed: int, *, verbose: bool) -> Splits:

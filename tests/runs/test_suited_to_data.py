@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 import cerp
-from cerp.assignment import code_rule
 from cerp.assignment.graph_vectors import graph_vectors
 from cerp.choices import Assignment
 from cerp.cli import app
@@ -17,7 +16,8 @@ from cerp.config import Config
 from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError
 from cerp.presets import preset
-from cerp.runs.affordable_codes import hash_instead
+from cerp.runs import suited_to_data
+from cerp.runs.suited_to_data import hash_instead
 
 SPLITS = synthetic(60, 40, 600).split(seed=0)
 QUICK = {"epochs": 1, "prune_epochs": 1, "dim": 8}
@@ -27,11 +27,11 @@ LEARNED = preset("default", "mf")
 @pytest.fixture
 def short_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     # 40 items: 12 columns in float32 and a copy are 3,840 bytes.
-    monkeypatch.setattr(code_rule, "MEMORY", 3_839)
+    monkeypatch.setattr(suited_to_data, "MEMORY", 3_839)
 
 
 def test_enough_memory_leaves_codes_learned(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(code_rule, "MEMORY", 3_840)
+    monkeypatch.setattr(suited_to_data, "MEMORY", 3_840)
     assert hash_instead(LEARNED, None, SPLITS) is None
 
 
