@@ -46,7 +46,7 @@ from cerp.export.to_arrays import as_shipped, ship_filter
 from cerp.graph.arithmetic import inverse_power
 from cerp.graph.edges import Edges
 from cerp.graph.filter import Exponents
-from cerp.graph.mixture import BETAS, EPSILONS, REFINEMENTS, SAMPLE
+from cerp.graph.mixture import BETAS, EPSILONS, FIRST_SAMPLE, REFINEMENTS, SAMPLE
 from cerp.graph.term import FilterTerm, Mixing
 from cerp.models.batch import Batch
 from cerp.models.recommender import Recommender
@@ -213,7 +213,7 @@ def configs(job: Job, splits: Splits, exponents: Exponents) -> Iterable[Config]:
     else:
         limit = filter_bytes(splits, exponents) + BESIDE_GRAPH
         yield with_settings(
-            preset("default"), (), {**own, "max_file_size": f"{limit}B", "values": "int8"}
+            preset("default"), (), {**own, "max_file_size": f"{limit}B", "values": "int4"}
         )
 
 
@@ -249,7 +249,10 @@ class Trial:
         yield {**self.row("joint", joint, mixing), "start": start}
 
     def searched(self, recommender: Recommender) -> tuple[Mixing, float]:
-        """β and ε by validation, as `cerp.graph.mixture.search_mixture` looks for them."""
+        """β and ε by validation, as `cerp.graph.mixture.search_mixture` looks for them.
+
+        Here all who choose there judge every pair: a GPU has the time.
+        """
         users = sample_users(self.splits, "valid", SAMPLE, self.job.seed)
         vectors, judged = recommender.scorer(), dict[tuple[float, float], float]()
 
@@ -282,7 +285,7 @@ class Trial:
         recommender = stages.context.recommender(embedding)
         log_beta = torch.nn.Parameter(torch.tensor(math.log(start), device=recommender.device))
         objective = JointObjective(log_beta=log_beta, shares=self.shares)
-        users = sample_users(self.splits, "valid", SAMPLE, self.job.seed)
+        users = sample_users(self.splits, "valid", FIRST_SAMPLE, self.job.seed)
 
         def judge() -> float:
             beta = float(log_beta.detach().exp())

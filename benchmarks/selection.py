@@ -48,7 +48,7 @@ from cerp.evaluation.evaluate import Scorer, entries_of, sample_users
 from cerp.evaluation.metrics import FloatArray, RankedLists, user_metrics
 from cerp.evaluation.ranking import exclude, top_k
 from cerp.graph.filter import Exponents
-from cerp.graph.mixture import SAMPLE
+from cerp.graph.mixture import FIRST_SAMPLE
 from cerp.graph.term import Mixing
 from cerp.presets import preset, with_settings
 from cerp.runs.fit import fit_all
@@ -180,7 +180,7 @@ def on_test(trial: Trial) -> dict[str, Any]:
 def on_validation(trial: Trial) -> tuple[Values, Values]:
     """The grid's figures for all users with truth, and for those of the library's sample."""
     everybody = judged_users(trial, "valid", trial.splits.num_users)
-    drawn = np.isin(everybody, judged_users(trial, "valid", SAMPLE))
+    drawn = np.isin(everybody, judged_users(trial, "valid", FIRST_SAMPLE))
     values = judged(trial, "valid", everybody)
     return values, {metric: of_users[:, drawn] for metric, of_users in values.items()}
 

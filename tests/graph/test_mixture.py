@@ -10,6 +10,7 @@ from cerp.data.splits import Splits
 from cerp.errors import ConfigError
 from cerp.evaluation.baselines import Random
 from cerp.evaluation.evaluate import evaluate
+from cerp.graph import mixture
 from cerp.graph.edges import Edges
 from cerp.graph.filter import Exponents, GraphFilter
 from cerp.graph.mixture import Mixture, log_share, search_mixture
@@ -125,6 +126,25 @@ def test_the_search_covers_wide_ranges_and_refines(splits: Splits, model: GraphF
     assert min(epsilons) <= 1e-4
     assert max(epsilons) == 1
     assert len(found.trials) > 30
+
+
+def test_a_few_users_sort_pairs_out_and_all_choose(
+    splits: Splits, model: GraphFilter, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(mixture, "FIRST_SAMPLE", 20)
+    found = search_mixture(splits, Truth(splits), model, sample=None, quiet=True)
+    everybody = len(np.unique(splits.valid.user))
+    first = [trial for trial in found.trials if trial.users == 20]
+    chosen = [trial for trial in found.trials if trial.users == everybody]
+    assert len(first) == len(mixture.BETAS) * len(mixture.EPSILONS)
+    assert len(first) + len(chosen) == len(found.trials)
+    # The six best of the first come back, and then those around the best of them.
+    best = sorted(first, key=lambda trial: -trial.score)[:6]
+    assert {(one.beta, one.epsilon) for one in best} == {
+        (one.beta, one.epsilon) for one in chosen[:6]
+    }
+    winner = max(chosen, key=lambda trial: trial.score)
+    assert (found.beta, found.epsilon, found.score) == (winner.beta, winner.epsilon, winner.score)
 
 
 @pytest.mark.parametrize(("beta", "epsilon"), [(-1, 0.1), (1, 0), (float("nan"), 0.1)])
