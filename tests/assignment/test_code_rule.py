@@ -32,7 +32,8 @@ def test_rows_of_eight_books_on_gowalla(limit: int, rows: int):
         # K = 256: 32,768 values a book, and 4 times the codes' 70,839 bytes are more than that.
         (131_072, (4, 256)),
         (262_144, (8, 256)),
-        (40_000, (1, 256)),
+        # 40,000 / 32,768 = 1.2 books, so two, of 40,000 / 256 rows.
+        (40_000, (2, 156)),
         # More than eight such books: eight with as many rows as there is room for.
         (524_288, (8, 512)),
     ],
@@ -43,8 +44,9 @@ def test_books_under_a_limit_in_bytes_on_gowalla(limit: int, found: tuple[int, i
 
 def test_small_data_has_shorter_books_under_a_limit_in_bytes():
     # 2,625 entities of dimension 128. K = 64: 8,192 bytes of rows, four times the codes are
-    # 4 · 2,625 · 6 / 8 = 7,875. K = 32: 4,096 and 6,562.
-    assert books_and_rows_of_bytes(17_000, 2_625, 128) == (4, 32)
+    # 4 · 2,625 · 6 / 8 = 7,875. 32 rows: 4,096 and 6,562. 17,000 / 4,096 = 4.2 books, so five, of
+    # 17,000 / 640 rows.
+    assert books_and_rows_of_bytes(17_000, 2_625, 128) == (5, 26)
 
 
 def test_books_that_are_asked_for_are_had():
