@@ -25,7 +25,13 @@ from cerp.evaluation.metrics import cutoff_of
 from cerp.evaluation.ranking import top_k
 from cerp.graph.arithmetic import LARGEST_EXPONENT, UNIT, DoubleArray, inverse_power
 from cerp.graph.edges import Edges
-from cerp.graph.filter import Exponents, Float32Array, GraphFilter, unreached_by_popularity
+from cerp.graph.filter import (
+    ROWS,
+    Exponents,
+    Float32Array,
+    GraphFilter,
+    unreached_by_popularity,
+)
 from cerp.graph.judging import (
     FloatArray,
     Lists,
@@ -234,7 +240,8 @@ class _Search:
     def lists_by_paths(self, exponents: Exponents, ends: DoubleArray) -> Lists:
         """The best items by each of the ends, from the sums over paths.
 
-        Most items are reached by no path, so only the others are ranked.
+        Scores of a few users are ranked together, by all ends: for each user by itself, calls of
+        NumPy would take longer than what they compute.
         """
         k, edges = cutoff_of(self.metric), self.edges
         model = GraphFilter(edges, exponents)
@@ -242,22 +249,32 @@ class _Search:
         def lists(users: Int32Array) -> Iterator[Int32Array]:
             found = np.empty((len(ends), len(users), min(k, edges.num_items)), dtype=np.int32)
             histories = [edges.history(int(user)) for user in users]
-            for place, sums in enumerate(model.sums(histories)):
-                sums[histories[place]] = 0
-                # Several times as fast as flatnonzero and indexing.
-                reached = (sums != 0).nonzero()[0]
-                scores = (sums.take(reached) * ends.take(reached, axis=1)).astype(np.float32)
-                if len(reached) >= k:
-                    found[:, place] = reached[top_k(scores, k)[0]]
-                    continue
-                filled = np.tile(model.floor, (len(ends), 1))
-                filled[:, reached] = scores
-                filled[:, histories[place]] = -np.inf
-                filled[:, edges.item_degrees == 0] = -np.inf
-                found[:, place] = top_k(filled, k)[0]
+            scores = np.empty((len(ends), ROWS, edges.num_items), dtype=np.float32)
+            every_sum = model.sums(histories)
+            for begin in range(0, len(users), ROWS):
+                some = histories[begin : begin + ROWS]
+                for place, history in enumerate(some):
+                    sums = next(every_sum)
+                    sums[history] = 0
+                    for row, end in zip(scores[:, place], ends, strict=True):
+                        np.multiply(sums, end, out=row, casting="same_kind")
+                rows = scores[:, : len(some)].reshape(-1, edges.num_items)
+                items, best = top_k(rows, k)
+                for short in np.flatnonzero(best[:, -1] <= 0):  # too few items are reached
+                    items[short] = self.with_popular(rows[short], some[short % len(some)], model, k)
+                found[:, begin : begin + ROWS] = items.reshape(len(ends), len(some), -1)
             return iter(found)
 
         return lists
+
+    def with_popular(
+        self, scores: Float32Array, history: Int32Array, model: GraphFilter, k: int
+    ) -> Int32Array:
+        """The best items of a user whom paths lead to fewer than k: popular ones follow."""
+        filled = np.where(scores == 0, model.floor, scores)
+        filled[history] = -np.inf
+        filled[self.edges.item_degrees == 0] = -np.inf
+        return top_k(filled[None], k)[0][0]
 
     def rankings_by_items(self, exponents: Exponents, ends: list[DoubleArray]) -> Rankings:
         """The scores by each of the ends, to float32's precision, from ``Rᵀ D_q R``."""
