@@ -77,7 +77,7 @@ class TwoHops:
         reach, sums = np.empty(self.edges.num_users), np.empty(self.edges.num_items)
         for begin, end in pairwise([0, *ends]):
             to_users.add_up(begin, end, reach)
-            reached = np.flatnonzero(reach != 0)  # several times as fast as of the numbers
+            reached = (reach != 0).nonzero()[0]  # several times as fast as of the numbers
             weights = reach[reached] * middle[reached]
             self._items_of_users.starting_from(reached, weights).add_up(0, len(reached), sums)
             yield sums
