@@ -108,7 +108,8 @@ class FewRows:
 
     def _stretch(self) -> int:
         """Nodes whose vectors are made float64 together."""
-        return max(1, STRETCH_BYTES // (8 * max(1, self.table.shape[1])))
+        width: int = self.table.shape[1]
+        return max(1, STRETCH_BYTES // (8 * max(1, width)))
 
     def rows(self, nodes: Int64Array) -> FloatArray:
         """Vectors of some nodes, as `cerp.runtime.propagation` defines them."""
@@ -123,19 +124,23 @@ class FewRows:
         error = self.error * sizes + SMALLEST * ROUNDOFF
         found: FloatArray = (values - error).astype(np.float32) + np.float32(0)  # no -0
         for column in np.flatnonzero((found != (values + error).astype(np.float32)).any(axis=0)):
-            found[:, column] = self.steps.as_defined(self.table[:, column].astype(np.float64))[
-                nodes
-            ]
+            defined = self.steps.as_defined(self.table[:, column].astype(np.float64))
+            found[:, column] = defined[nodes]
         return found
 
     def best(self, queries: Queries, k: int, excluded: Excluded) -> Lists | None:
         """The list of one query; None where too many items can be in it."""
+        largest = self._largest_scores(queries)
+        if not largest.max() < LARGEST_SCORE:
+            return None
+        dim = self.table.shape[1]
+        underflow = (self.steps.most_sums + 1) * dim * SMALLEST
+        margin = (product_error(dim) + self.error) * largest + underflow
         products = (self.table @ queries[0].astype(np.float32)).astype(np.float64)
         estimates = self.steps.of_items(products[: self.num_users], products[self.num_users :])
-        margin = self._margin(queries)
-        if not margin.max() < LARGEST_SCORE:
-            return None
-        excluded.mask(estimates[None])
+        allowed = np.zeros((1, len(estimates)), dtype=np.float32)
+        excluded.mask(allowed)
+        estimates += allowed[0]
         least = np.partition(estimates - margin, -k)[-k] if k < len(estimates) else -np.inf
         columns = np.flatnonzero((estimates + margin >= least) & (estimates > -np.inf))
         if len(columns) > MOST_ROWS:
@@ -144,18 +149,17 @@ class FewRows:
         exact: DoubleArray = pair_products(queries, rows, vectors, np.arange(len(columns)))
         return ranked(rows, columns, exact.astype(np.float32), 1, k)
 
-    def _margin(self, queries: Queries) -> DoubleArray:
-        """How far the estimate of each item may be off.
+    def _largest_scores(self, queries: Queries) -> DoubleArray:
+        """What the products of lengths that enter into the score of each item add up to, at most.
 
-        ``Â √d = √d``, for `Â` is scaled by degrees d, so the sums of P over the neighbours of
-        an item are at most √d: so are the products of lengths that enter into its score.
+        ``Â √d = √d`` with d the degrees of all nodes, which are 1 and more wherever Â is not 0.
+        So ``P 1 <= √d``, and ``P`` of the lengths of all vectors is at most √d times the longest.
         """
-        dim, degrees = self.table.shape[1], self.steps.item_degrees
-        squares = np.einsum("nd,nd->n", self.table, self.table)
-        longest = math.sqrt(
-            float(squares.max(initial=0)) * (1 + 2 * product_error(dim)) + SMALLEST * dim
-        )
-        largest = float(norms(queries)[0]) * longest * np.sqrt(np.maximum(degrees, 1))
-        underflow = (self.steps.most_sums + 1) * dim * SMALLEST
-        margin: DoubleArray = (product_error(dim) + self.error) * largest + underflow
-        return margin
+        with np.errstate(over="ignore"):
+            squares = np.einsum("nd,nd->n", self.table, self.table)
+        dim = self.table.shape[1]
+        rounded = float(squares.max(initial=0)) * (1 + 2 * product_error(dim))
+        longest = math.sqrt(rounded + dim * SMALLEST)
+        degrees = np.maximum(self.steps.item_degrees, 1)
+        largest: DoubleArray = float(norms(queries)[0]) * longest * np.sqrt(degrees)
+        return largest

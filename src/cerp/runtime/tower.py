@@ -29,7 +29,7 @@ from cerp.runtime.scoring import (
 from cerp.runtime.selection import SMALLEST, UNIT_ROUNDOFF, Lists, contenders, product_error, ranked
 
 ESTIMATE_BYTES = 2**21
-"""Of the first layer of a block of items: a block goes through all layers within the cache."""
+"""Of the first layer of a block of items: a block goes through all layers at a time."""
 MOST_CONTENDERS = 0.25
 """Where a larger share of the items may be in a list, all of them are scored exactly."""
 
