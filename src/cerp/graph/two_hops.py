@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -72,14 +72,16 @@ class TwoHops:
         self, histories: Sequence[Int32Array], start: DoubleArray, middle: DoubleArray
     ) -> Iterator[DoubleArray]:
         items = np.concatenate(histories)
-        to_users = self._users_of_items.starting_from(items, start[items])
+        to_users = _WeightedNodes(self._users_of_items, len(items))
+        to_users.put(items, start[items])
+        to_items = _WeightedNodes(self._items_of_users, self.edges.num_users)
         ends = np.cumsum([len(history) for history in histories]).tolist()
         reach, sums = np.empty(self.edges.num_users), np.empty(self.edges.num_items)
         for begin, end in pairwise([0, *ends]):
             to_users.add_up(begin, end, reach)
             reached = (reach != 0).nonzero()[0]  # several times as fast as of the numbers
-            weights = reach[reached] * middle[reached]
-            self._items_of_users.starting_from(reached, weights).add_up(0, len(reached), sums)
+            to_items.put(reached, reach[reached] * middle[reached])
+            to_items.add_up(0, len(reached), sums)
             yield sums
 
     @cached_property
@@ -112,23 +114,21 @@ class _Neighbours:
         self.neighbours = neighbours[places(offsets[:-1][::-1], degrees[::-1])]
         self.values = values
 
-    def starting_from(
-        self, nodes: npt.NDArray[np.integer[Any]], weights: DoubleArray
-    ) -> _WeightedNodes:
-        """Nodes that give their weights to all of their neighbours."""
-        offsets = np.empty(2 * len(nodes), dtype=np.int32)
-        offsets[::2], offsets[1::2] = self.begins[nodes], self.ends[nodes]
-        spread = np.zeros(2 * len(nodes))
-        spread[::2] = weights
-        return _WeightedNodes(self, offsets, spread)
 
+class _WeightedNodes:
+    """Nodes that give their weights to all of their neighbours; room for so many at most."""
 
-class _WeightedNodes(NamedTuple):
-    """Nodes of several histories, one after the other."""
+    def __init__(self, of: _Neighbours, most: int) -> None:
+        self.of = of
+        self.offsets = np.empty(2 * most, dtype=np.int32)
+        self.weights = np.zeros(2 * most)
 
-    of: _Neighbours
-    offsets: Int32Array
-    weights: DoubleArray
+    def put(self, nodes: npt.NDArray[np.integer[Any]], weights: DoubleArray) -> None:
+        """Take these in place of those of before."""
+        taken = 2 * len(nodes)
+        self.offsets[:taken:2] = self.of.begins[nodes]
+        self.offsets[1:taken:2] = self.of.ends[nodes]
+        self.weights[:taken:2] = weights
 
     def add_up(self, begin: int, end: int, sums: DoubleArray) -> None:
         """Write what the neighbours of some nodes, ascending by code, are given in all."""
