@@ -52,6 +52,13 @@ def test_a_part_can_be_registered_once():
             registry.add(name, Round)
 
 
+def test_a_registered_part_comes_before_that_of_a_package(installed: Path):
+    package(installed, "class Square: pass", "square = other_package:Square")
+    registry = shapes()
+    registry.add("square", "mine")
+    assert registry["square"] == "mine"
+
+
 def test_a_package_that_is_installed_meanwhile_is_found(installed: Path):
     registry = shapes()
     assert registry.names() == ["ordered"]

@@ -13,10 +13,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from cerp.errors import ConfigError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 _Part = TypeVar("_Part")
 _Given = TypeVar("_Given")
@@ -39,12 +41,12 @@ class Registry(Generic[_Part]):
 
     def __init__(self, kind: str, group: str, own: Mapping[str, str] | None = None) -> None:
         self.kind, self.group = kind, group
-        self._own = {name: EntryPoint(name, place, group) for name, place in (own or {}).items()}
+        self._own = dict(own or {})
         self._parts: dict[str, _Part] = {}
 
     def add(self, name: str, part: _Part) -> None:
-        """Make a part known; a name is given once."""
-        if name in self:
+        """Make a part known; a name is given once, and before what other packages offer."""
+        if name in self._parts or name in self._own:
             raise ConfigError(f"there is a {self.kind} {name!r} already; choose another name")
         self._parts[name] = part
 
@@ -74,7 +76,7 @@ class Registry(Generic[_Part]):
     def __getitem__(self, name: str) -> _Part:
         """The part called ``name``; a `ConfigError` lists all names where there is none."""
         if name not in self._parts:
-            found = self._own.get(name) or self._places().get(name)
+            found = self._own_places().get(name) or self._places().get(name)
             if found is None:
                 _installed.cache_clear()  # a notebook may have installed a package since
                 found = self._places().get(name)
@@ -100,10 +102,17 @@ class Registry(Generic[_Part]):
     def _places(self) -> dict[str, EntryPoint]:
         """Where parts can be imported from; a package cannot replace one of cerp's own."""
         installed = {entry.name: entry for entry in _installed(self.group, tuple(sys.path))}
-        return {**installed, **self._own}
+        return {**installed, **self._own_places()}
+
+    def _own_places(self) -> dict[str, EntryPoint]:
+        from importlib.metadata import EntryPoint  # imports a lot, which serving does without
+
+        return {name: EntryPoint(name, place, self.group) for name, place in self._own.items()}
 
 
 @lru_cache(maxsize=64)
 def _installed(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
     """What other packages offer; looking at them all takes milliseconds, so it is done once."""
+    from importlib.metadata import entry_points
+
     return tuple(entry_points(group=group))

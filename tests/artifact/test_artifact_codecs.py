@@ -66,6 +66,12 @@ def test_a_permutation_comes_back_here_and_by_taking_free_places_one_by_one(orde
     assert plain_permutation(packed, len(order)) == order
 
 
+@pytest.mark.parametrize("count", [127, 128, 129, 256, 257, 1000])
+def test_a_permutation_of_several_blocks_comes_back(count: int):
+    order = np.random.default_rng(count).permutation(count).astype(np.int32)
+    np.testing.assert_array_equal(decode_permutation(encode_permutation(order), count), order)
+
+
 def test_a_permutation_is_within_4_percent_of_its_information():
     count = 70_839
     order = np.random.default_rng(0).permutation(count).astype(np.int32)

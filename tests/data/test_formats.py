@@ -32,7 +32,7 @@ def arrows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "arrow_package.py").write_text(PLUG_IN)
     monkeypatch.syspath_prepend(tmp_path)
     entry = EntryPoint("arrows", "arrow_package:FORMAT", "cerp.formats")
-    monkeypatch.setattr("cerp.registry.entry_points", lambda group: [entry])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [entry])
     monkeypatch.setattr(FORMATS, "_parts", dict(FORMATS._parts))
     path = tmp_path / "taken.arrows"
     path.write_text("ann->tea\nann->jam\nbo->tea\n")

@@ -11,9 +11,10 @@ from cerp.artifact import ComposedEmbedding, Index, Seen, ShippedModel, Table
 from cerp.data.ids import Ids
 from cerp.errors import ScoreError
 from cerp.runtime import Runtime, first_list
+from cerp.runtime.column_steps import ColumnSteps
 from cerp.runtime.first_list import FewRows, FirstListRanker
 from cerp.runtime.limits import Limits
-from cerp.runtime.propagation import Propagation, propagate
+from cerp.runtime.propagation import propagate
 from cerp.runtime.rankers import VectorRanker
 from cerp.runtime.scoring import Excluded
 
@@ -61,18 +62,17 @@ def test_values_that_a_bound_leaves_open_are_propagated_as_defined(
 ):
     few, expected = few_rows(lightgcn(0))
     few.error = 2.0**-26  # wide enough that float32 leaves many values open
-    widths: list[int] = []
-    defined = Propagation.of
+    columns: list[np.ndarray] = []
+    defined = ColumnSteps.as_defined
 
-    def counted(self: Propagation, table: np.ndarray) -> np.ndarray:
-        widths.append(table.shape[1])
-        return defined(self, table)
+    def counted(self: ColumnSteps, column: np.ndarray) -> np.ndarray:
+        columns.append(column)
+        return defined(self, column)
 
-    monkeypatch.setattr(Propagation, "of", counted)
+    monkeypatch.setattr(ColumnSteps, "as_defined", counted)
     nodes = np.arange(USERS, USERS + 4)
     assert np.array_equal(few.rows(nodes), expected[nodes])
-    assert widths
-    assert widths[0] > 0
+    assert columns
 
 
 @pytest.mark.parametrize("user", [0, 3, 17, 39])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cerp.runtime.scoring import Excluded, best_of, norms
+from cerp.runtime.scoring import Excluded, best_of
 from cerp.runtime.tower import TowerHead
 
 NOTHING = Excluded(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
@@ -46,9 +46,10 @@ def test_fast_scores_are_off_by_no_more_than_the_margin(seed: int, scale: float)
     head = tower(seed, 60, scale=scale)
     vectors = np.random.default_rng(seed + 1).standard_normal((2, 6)).astype(np.float32)
     queries = head.queries(np.float32(scale) * vectors)
-    margin = head.estimates.margin(norms(queries))
+    shifts = head.estimates.shifts(queries)
+    margin = head.estimates.margin(shifts)
     assert margin is not None
-    off = np.abs(head.estimates.scores(queries) - head.scores(queries, slice(None)))
+    off = np.abs(head.estimates.scores(shifts) - head.scores(queries, slice(None)))
     assert (off.max(axis=1) <= margin).all()
 
 
@@ -59,4 +60,4 @@ def test_a_tower_beyond_single_precision_is_scored_exactly(part: str):
     if part == "weights":
         head.estimates.longest = 1.0
         head.rest[0].weight[:] = 1e39
-    assert head.estimates.margin(norms(queries)) is None
+    assert head.estimates.margin(head.estimates.shifts(queries)) is None

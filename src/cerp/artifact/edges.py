@@ -54,6 +54,8 @@ def decode_seen(
         raise MalformedFileError(f"{tensors.name('gaps')} lead beyond the last item")
     user_line, item_line = _lines(num_users, num_items, positions)
     keys = np.repeat(user_line, counts) * num_items + item_line[items]
+    if num_users * num_items <= 2**32:  # sorted in half the time
+        keys = keys.astype(np.uint32)
     keys.sort()
     offsets = np.zeros(num_users + 1, dtype=np.int64)
     np.cumsum(counts[_inverse(user_line)], out=offsets[1:])

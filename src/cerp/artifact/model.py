@@ -23,6 +23,9 @@ from cerp.graph.term import FilterTerm
 
 FloatArray = npt.NDArray[np.float32]
 
+ROWS_IN_CACHE = 2048
+"""Vectors that are composed together."""
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -60,15 +63,18 @@ class ComposedEmbedding:
         begin = 0
         # One table after the other: of many, all parts together would not fit into memory.
         for number, table in enumerate(self.tables):
-            part = table.weight[table.index.rows(positions, num_entities)]
-            if self.combine == "concat":
-                result[:, begin : begin + part.shape[1]] = part
-                begin += part.shape[1]
-            elif number == 0:
-                result[:] = part
-            else:
+            rows = table.index.rows(positions, num_entities)
+            end = begin + table.weight.shape[1]
+            into = result[:, begin:end] if self.combine == "concat" else result
+            begin = end
+            for start in range(0, len(rows), ROWS_IN_CACHE):
+                block = slice(start, start + ROWS_IN_CACHE)
+                part = table.weight[rows[block]]
+                if number == 0 or self.combine == "concat":
+                    into[block] = part
+                    continue
                 with np.errstate(over="ignore", invalid="ignore"):  # who ranks by them looks
-                    join(result, part, out=result)
+                    join(into[block], part, out=into[block])
         return result
 
 

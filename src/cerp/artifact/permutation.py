@@ -6,7 +6,7 @@ Together that is log2 N! and a few per cent: 134 KB for Gowalla's 70,839
 entities, of 130 KB that no code can go below.
 
 Both directions work on all pairs of neighbouring blocks at once, in blocks of
-1, 2, 4, ... entries.
+1, 2, 4, ... entries; decoding takes the first few sizes in one go, entry by entry.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ import numpy as np
 from cerp.artifact.bits import Bytes, pack_planes, packed_size, unpack_planes
 from cerp.data.ids import Int32Array, Int64Array
 from cerp.errors import MalformedFileError
+
+FIRST_BLOCK = 128
+"""Entries that are decoded one after the other, in all blocks at once; a power of two."""
 
 
 def encode_permutation(permutation: Int32Array) -> Bytes:
@@ -73,17 +76,34 @@ def _values(ranks: Int64Array) -> Int64Array:
     is ``r + |{j: u_j − j <= r}|``.
     """
     count = len(ranks)
-    values = ranks.copy()
+    values = _within_first_blocks(ranks)
     place = np.arange(count)
-    for level in range((count - 1).bit_length() if count else 0):
+    for level in range(FIRST_BLOCK.bit_length() - 1, (count - 1).bit_length() if count else 0):
         half = place >> level
         in_left = half % 2 == 0
         block = half >> 1
-        left_block = block[in_left]
-        used = np.sort(left_block * count + values[in_left])
-        free_before = used - place[in_left] % (1 << level)
-        begin = block[~in_left] * count
-        taken = np.searchsorted(free_before, begin + values[~in_left], side="right")
+        # Values of block B lie from B·count on; in 32 bits they are sorted in half the time.
+        kind = np.int32 if (int(block[-1]) + 1) * count < 2**31 else np.int64
+        used = np.sort((block[in_left] * count + values[in_left]).astype(kind))
+        free_before = used - (place[in_left] % (1 << level)).astype(kind)
+        wanted = (block[~in_left] * count + values[~in_left]).astype(kind)
+        taken = np.searchsorted(free_before, wanted, side="right")
         # Left halves of blocks that have a right one are full.
         values[~in_left] += taken - (block[~in_left] << level)
     return values
+
+
+def _within_first_blocks(ranks: Int64Array) -> Int64Array:
+    """Ranks among the values that are free where their block of `FIRST_BLOCK` begins.
+
+    From the last but one entry of a block to its first: a later value that is not below this
+    one has one more before it.
+    """
+    count = len(ranks)
+    padded = np.zeros((-(-count // FIRST_BLOCK), FIRST_BLOCK), dtype=np.int32)
+    padded.reshape(-1)[:count] = ranks
+    entries = np.ascontiguousarray(padded.T)
+    for entry in range(FIRST_BLOCK - 2, -1, -1):
+        later = entries[entry + 1 :]
+        later += later >= entries[entry]
+    return np.ascontiguousarray(entries.T).reshape(-1)[:count].astype(np.int64)

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from cerp.data.ids import Int32Array, Int64Array
 from cerp.graph.arithmetic import DoubleArray
 from cerp.graph.edges import Edges, places
 
 BATCH = 64
-"""Histories whose first hop is one sparse product."""
+"""Histories that are looked up together."""
 
 
 class TwoHops:
@@ -69,50 +71,81 @@ class TwoHops:
     def _by_scipy(
         self, histories: Sequence[Int32Array], start: DoubleArray, middle: DoubleArray
     ) -> Iterator[DoubleArray]:
-        from scipy.sparse import csr_array
-        from scipy.sparse._sparsetools import csc_matvec
-
-        lengths = [len(history) for history in histories]
         items = np.concatenate(histories)
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        shape = (len(histories), self.edges.num_items)
-        reach = csr_array((start[items], items, offsets), shape=shape) @ self._taken_by
-        reach.sort_indices()
-        begins, ends, rows, ones = self._rows_backwards
-        # SciPy adds up columns that lie between successive offsets. Every second offset starts
-        # a column that is wanted, the others one that ends before it starts, for the rows are
-        # stored from the last user to the first: so nothing is copied, and users still come
-        # in ascending order.
-        columns = np.empty(2 * len(reach.indices), dtype=np.int32)
-        columns[::2], columns[1::2] = begins[reach.indices], ends[reach.indices]
-        weights = np.zeros(2 * len(reach.indices))
-        weights[::2] = reach.data * middle[reach.indices]
-        sums = np.empty(self.edges.num_items)
-        for first, last in zip(2 * reach.indptr[:-1], 2 * reach.indptr[1:], strict=True):
-            sums[:] = 0
-            if last > first:
-                wanted = slice(first, last)
-                count = int(last - first - 1)
-                csc_matvec(len(sums), count, columns[wanted], rows, ones, weights[wanted], sums)
+        to_users = _WeightedNodes(self._users_of_items, len(items))
+        to_users.put(items, start[items])
+        to_items = _WeightedNodes(self._items_of_users, self.edges.num_users)
+        ends = np.cumsum([len(history) for history in histories]).tolist()
+        reach, sums = np.empty(self.edges.num_users), np.empty(self.edges.num_items)
+        for begin, end in pairwise([0, *ends]):
+            to_users.add_up(begin, end, reach)
+            reached = (reach != 0).nonzero()[0]  # several times as fast as of the numbers
+            to_items.put(reached, reach[reached] * middle[reached])
+            to_items.add_up(0, len(reached), sums)
             yield sums
 
     @cached_property
-    def _taken_by(self) -> Any:
-        """Items x users, ones."""
-        from scipy.sparse import csr_array
-
-        edges = self.edges
-        shape = (edges.num_items, edges.num_users)
-        return csr_array((np.ones(len(edges)), edges.users, edges.item_offsets), shape=shape)
+    def _users_of_items(self) -> _Neighbours:
+        return _Neighbours(self.edges.item_offsets, self.edges.users, self._ones)
 
     @cached_property
-    def _rows_backwards(self) -> tuple[Int32Array, Int32Array, Int32Array, DoubleArray]:
-        """Begin and end of each user's items in a list that starts with the last user's."""
-        degrees = self.edges.user_degrees
+    def _items_of_users(self) -> _Neighbours:
+        return _Neighbours(self.edges.user_offsets, self.edges.items, self._ones)
+
+    @cached_property
+    def _ones(self) -> DoubleArray:
+        """The value of each edge, in one place of the cache for both directions."""
+        return np.ones(len(self.edges))
+
+
+class _Neighbours:
+    """Neighbours of nodes in a list that starts with the last node's.
+
+    SciPy adds up columns that lie between successive offsets. Every second offset starts
+    a column that is wanted, the others one that ends before it starts, for the nodes are
+    stored from the last to the first: so nothing is copied, and nodes still come in
+    ascending order.
+    """
+
+    def __init__(self, offsets: Int64Array, neighbours: Int32Array, values: DoubleArray) -> None:
+        degrees = np.diff(offsets)
         ends: Int64Array = np.cumsum(degrees[::-1])[::-1]
-        begins = ends - degrees
-        rows = self.edges.items[places(self.edges.user_offsets[:-1][::-1], degrees[::-1])]
-        return begins.astype(np.int32), ends.astype(np.int32), rows, np.ones(len(rows))
+        self.begins, self.ends = (ends - degrees).astype(np.int32), ends.astype(np.int32)
+        self.neighbours = neighbours[places(offsets[:-1][::-1], degrees[::-1])]
+        self.values = values
+
+
+class _WeightedNodes:
+    """Nodes that give their weights to all of their neighbours; room for so many at most."""
+
+    def __init__(self, of: _Neighbours, most: int) -> None:
+        self.of = of
+        self.offsets = np.empty(2 * most, dtype=np.int32)
+        self.weights = np.zeros(2 * most)
+
+    def put(self, nodes: npt.NDArray[np.integer[Any]], weights: DoubleArray) -> None:
+        """Take these in place of those of before."""
+        taken = 2 * len(nodes)
+        self.offsets[:taken:2] = self.of.begins[nodes]
+        self.offsets[1:taken:2] = self.of.ends[nodes]
+        self.weights[:taken:2] = weights
+
+    def add_up(self, begin: int, end: int, sums: DoubleArray) -> None:
+        """Write what the neighbours of some nodes, ascending by code, are given in all."""
+        from scipy.sparse._sparsetools import csc_matvec
+
+        sums.fill(0)
+        if end > begin:
+            wanted, columns = slice(2 * begin, 2 * end), 2 * (end - begin) - 1
+            csc_matvec(
+                len(sums),
+                columns,
+                self.offsets[wanted],
+                self.of.neighbours,
+                self.of.values,
+                self.weights[wanted],
+                sums,
+            )
 
 
 def _scipy_is_there() -> bool:

@@ -13,21 +13,25 @@ at both ends are what the definition gives; columns with another value are propa
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 
 import numpy as np
 
 from cerp.artifact.model import ComposedEmbedding, FloatArray, Seen, ShippedModel
 from cerp.data.ids import Int32Array, Int64Array
+from cerp.runtime.column_steps import ColumnSteps
 from cerp.runtime.limits import Limits
-from cerp.runtime.propagation import DoubleArray, Propagation
+from cerp.runtime.propagation import DoubleArray
 from cerp.runtime.rankers import Histories, VectorRanker
 from cerp.runtime.scoring import LARGEST_SCORE, Excluded, Queries, blocks, norms, pair_products
-from cerp.runtime.selection import SMALLEST, Lists, contenders, product_error, ranked
+from cerp.runtime.selection import SMALLEST, Lists, product_error, ranked
 from cerp.runtime.vectors import composed_table
 
 MOST_ROWS = 24
 """Items that can be in a list; for more of them all vectors are propagated, in no more memory."""
+STRETCH_BYTES = 2**19
+"""Of vectors in float64 that are multiplied while they are in cache."""
 LARGEST_ENTRY = 2.0**64
 """Of composed vectors: nothing overflows on the way."""
 ROUNDOFF = 2.0**-53
@@ -94,45 +98,68 @@ class FewRows:
 
     def __init__(self, table: FloatArray, seen: Seen, layers: int) -> None:
         self.table, self.num_users = table, len(seen.offsets) - 1
-        self.propagation = Propagation(seen, len(table) - self.num_users, layers)
-        longest = int(self.propagation.degree.max(initial=0))
-        self.underflow = (longest + 1) * table.shape[1] * SMALLEST
-        # Of both ways to a value: L sums over neighbours, scaled before and after, added up and
-        # divided; here twice, and a sum over all nodes besides.
-        roundings = (2 * (layers * (longest + 4) + 4) + len(table)) * ROUNDOFF
+        self.steps = ColumnSteps(seen, len(table) - self.num_users, layers)
+        # Of both ways to a value: sums over neighbours, scaled before and after, added up and
+        # divided; here a sum over all nodes besides, a stretch at a time.
+        on_the_way = self.steps.most_sums + 4 * layers + 4
+        of_nodes = self._stretch() + len(table) // self._stretch() + 2
+        roundings = (2 * on_the_way + of_nodes) * ROUNDOFF
         self.error = roundings / (1 - roundings)
+
+    def _stretch(self) -> int:
+        """Nodes whose vectors are made float64 together."""
+        width: int = self.table.shape[1]
+        return max(1, STRETCH_BYTES // (8 * max(1, width)))
 
     def rows(self, nodes: Int64Array) -> FloatArray:
         """Vectors of some nodes, as `cerp.runtime.propagation` defines them."""
-        units = np.zeros((len(self.table), len(nodes)))
-        units[nodes, np.arange(len(nodes))] = 1
-        weights = self.propagation.through(units).T
+        weights = np.stack([self.steps.from_node(node) for node in nodes.tolist()])
         values, sizes = np.zeros((2, len(nodes), self.table.shape[1]))
-        for block in blocks(len(self.table), 8 * self.table.shape[1]):
-            wide = self.table[block].astype(np.float64)
-            values += weights[:, block] @ wide
-            sizes += weights[:, block] @ np.abs(wide, out=wide)
+        wide = np.empty((self._stretch(), self.table.shape[1]))
+        for block in blocks(len(self.table), 1, self._stretch()):
+            part = wide[: len(self.table[block])]
+            np.copyto(part, self.table[block])
+            values += weights[:, block] @ part
+            sizes += weights[:, block] @ np.abs(part, out=part)
         error = self.error * sizes + SMALLEST * ROUNDOFF
         found: FloatArray = (values - error).astype(np.float32) + np.float32(0)  # no -0
-        unclear = np.flatnonzero((found != (values + error).astype(np.float32)).any(axis=0))
-        if len(unclear):
-            found[:, unclear] = self.propagation.of(self.table[:, unclear])[nodes]
+        for column in np.flatnonzero((found != (values + error).astype(np.float32)).any(axis=0)):
+            defined = self.steps.as_defined(self.table[:, column].astype(np.float64))
+            found[:, column] = defined[nodes]
         return found
 
     def best(self, queries: Queries, k: int, excluded: Excluded) -> Lists | None:
         """The list of one query; None where too many items can be in it."""
-        products = self.table @ queries[0].astype(np.float32)
-        both = np.stack([products, norms(self.table)], axis=1, dtype=np.float64)
-        estimates, lengths = self.propagation.through(both)[self.num_users :].T
-        largest = float(norms(queries)[0] * lengths.max())
-        if not largest < LARGEST_SCORE:
+        largest = self._largest_scores(queries)
+        if not largest.max() < LARGEST_SCORE:
             return None
-        margin = (product_error(self.table.shape[1]) + self.error) * largest + self.underflow
-        scores = estimates.astype(np.float32)[None]
-        excluded.mask(scores)
-        rows, columns = contenders(scores, k, np.array([margin]))
+        dim = self.table.shape[1]
+        underflow = (self.steps.most_sums + 1) * dim * SMALLEST
+        margin = (product_error(dim) + self.error) * largest + underflow
+        products = (self.table @ queries[0].astype(np.float32)).astype(np.float64)
+        estimates = self.steps.of_items(products[: self.num_users], products[self.num_users :])
+        allowed = np.zeros((1, len(estimates)), dtype=np.float32)
+        excluded.mask(allowed)
+        estimates += allowed[0]
+        least = np.partition(estimates - margin, -k)[-k] if k < len(estimates) else -np.inf
+        columns = np.flatnonzero((estimates + margin >= least) & (estimates > -np.inf))
         if len(columns) > MOST_ROWS:
             return None
-        vectors = self.rows(columns + self.num_users)
+        vectors, rows = self.rows(columns + self.num_users), np.zeros_like(columns)
         exact: DoubleArray = pair_products(queries, rows, vectors, np.arange(len(columns)))
         return ranked(rows, columns, exact.astype(np.float32), 1, k)
+
+    def _largest_scores(self, queries: Queries) -> DoubleArray:
+        """What the products of lengths that enter into the score of each item add up to, at most.
+
+        ``Â √d = √d`` with d the degrees of all nodes, which are 1 and more wherever Â is not 0.
+        So ``P 1 <= √d``, and ``P`` of the lengths of all vectors is at most √d times the longest.
+        """
+        with np.errstate(over="ignore"):
+            squares = np.einsum("nd,nd->n", self.table, self.table)
+        dim = self.table.shape[1]
+        rounded = float(squares.max(initial=0)) * (1 + 2 * product_error(dim))
+        longest = math.sqrt(rounded + dim * SMALLEST)
+        degrees = np.maximum(self.steps.item_degrees, 1)
+        largest: DoubleArray = float(norms(queries)[0]) * longest * np.sqrt(degrees)
+        return largest

@@ -454,7 +454,7 @@ class Runtime:
 
     def _items(self, items: Iterable[Id]) -> Int32Array:
         """Their codes, distinct and ascending."""
-        return np.unique(self.items.encode(items, what="item"))
+        return _distinct(self.items.encode(items, what="item"))
 
     def _wanted(
         self,
@@ -466,7 +466,7 @@ class Runtime:
     ) -> _Wanted:
         excluded = NOTHING if excluded is None else excluded
         if not unseen_items and len(self._unknown.items):
-            excluded = np.union1d(excluded, self._unknown.items)
+            excluded = _distinct(np.concatenate([excluded, self._unknown.items]))
         if candidates is None:
             return _Wanted(_checked(k), excluded)
         return _Wanted(_checked(k), excluded, np.setdiff1d(candidates, excluded))
@@ -544,6 +544,12 @@ def _joined(seen: Places | None, taken: Places | None) -> Places | None:
     items = np.concatenate([seen[1], taken[1]])
     order = np.lexsort((items, rows))
     return rows[order], items[order]
+
+
+def _distinct(codes: Int32Array) -> Int32Array:
+    """Ascending. ``np.unique`` would import NumPy's masked arrays for the first list."""
+    codes = np.sort(codes)
+    return codes[np.diff(codes, prepend=-1) > 0]
 
 
 def _checked(k: int) -> int:

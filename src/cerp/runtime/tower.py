@@ -28,8 +28,8 @@ from cerp.runtime.scoring import (
 )
 from cerp.runtime.selection import SMALLEST, UNIT_ROUNDOFF, Lists, contenders, product_error, ranked
 
-ESTIMATE_BYTES = 2**19
-"""Of the first layer of a block of items: a block goes through all layers within the cache."""
+ESTIMATE_BYTES = 2**21
+"""Of the first layer of a block of items: a block goes through all layers at a time."""
 MOST_CONTENDERS = 0.25
 """Where a larger share of the items may be in a list, all of them are scored exactly."""
 
@@ -88,10 +88,11 @@ class TowerHead:
         self, queries: Queries, k: int, excluded: Excluded
     ) -> tuple[Int64Array, Int64Array] | None:
         """Places that can be in a list; None where float32 does not tell items apart."""
-        margin = self.estimates.margin(norms(queries))
+        shifts = self.estimates.shifts(queries)
+        margin = self.estimates.margin(shifts)
         if margin is None:
             return None
-        scores = self.estimates.scores(queries)
+        scores = self.estimates.scores(shifts)
         excluded.mask(scores)
         rows, columns = contenders(scores, k, margin)
         return (rows, columns) if len(rows) <= MOST_CONTENDERS * scores.size else None
@@ -116,9 +117,15 @@ class TowerHead:
 class Estimates:
     """The same scores in float32, and how far they may be off.
 
-    With e a bound on the error of a layer's inputs and n one on their length, both for all items,
-    the outputs ``y = W x + b`` are off by at most ``‖W‖₂ e + γ (‖W‖_F (n + e) + ‖b‖)`` and no
-    longer than ``‖W‖₂ n + ‖b‖``; relu makes neither larger. γ is that of `product_error`.
+    What all items have in common is kept apart, for ``relu(x + c) = max(x, −c) + c``: with the
+    shifts ``c_0`` the query and ``c_(l+1) = W c_l + b``, items go through
+    ``x_0 = max(a, −c_0)`` and ``x_(l+1) = max(W x_l, −c_(l+1))``, one pass over them a layer, and
+    the score is ``W x_L + c_(L+1)``.
+
+    With e a bound on the error of x and n one on its length, both for all items, ``W x`` is off
+    by at most ``‖W‖₂ e + γ ‖W‖_F (n + e)`` and no longer than ``‖W‖₂ n``. The larger of that and a
+    shift, rounded to float32, is off by a rounding of the shift more, and longer by no more than
+    its length. γ is that of `product_error`.
     """
 
     def __init__(self, item_halves: DoubleArray, layers: list[Layer]) -> None:
@@ -126,46 +133,52 @@ class Estimates:
         self.layers = layers
         with np.errstate(over="ignore"):  # `margin` refuses what does not fit
             self.item_halves = item_halves.astype(np.float32)
-            self.single = [
-                (weight.astype(np.float32), bias.astype(np.float32)) for weight, bias in layers
-            ]
+            self.single = [weight.astype(np.float32) for weight, _ in layers]
 
     @cached_property
-    def _sizes(self) -> list[tuple[int, float, float, float]]:
-        """Of each layer: inputs, ``‖W‖₂``, ``‖W‖_F``, ``‖b‖``."""
+    def _sizes(self) -> list[tuple[int, float, float]]:
+        """Of each layer: inputs, ``‖W‖₂``, ``‖W‖_F``."""
         return [
-            (
-                len(weight),
-                float(np.linalg.norm(weight, 2)),
-                float(np.linalg.norm(weight)),
-                float(np.linalg.norm(bias)),
-            )
-            for weight, bias in self.layers
+            (len(weight), float(np.linalg.norm(weight, 2)), float(np.linalg.norm(weight)))
+            for weight, _ in self.layers
         ]
 
-    def margin(self, lengths: DoubleArray) -> DoubleArray | None:
-        """How far the scores of queries of some lengths may be off; None: beyond float32."""
-        length: DoubleArray = lengths + self.longest
+    def shifts(self, queries: Queries) -> list[DoubleArray]:
+        """``c_0``, ``c_1``, ... of each query."""
+        found = [queries.astype(np.float64)]
+        with np.errstate(over="ignore", invalid="ignore"):  # `margin` refuses what does not fit
+            for weight, bias in self.layers:
+                found.append(found[-1] @ weight + bias)
+        return found
+
+    def margin(self, shifts: list[DoubleArray]) -> DoubleArray | None:
+        """How far the scores of queries with such shifts may be off; None: beyond float32."""
+        shift = norms(shifts[0])
+        length: DoubleArray = self.longest + shift
         if not length.max(initial=0) < LARGEST_SCORE:
             return None
         error: DoubleArray = 4 * UNIT_ROUNDOFF * length
-        for inputs, spectral, frobenius, bias in self._sizes:
-            if not (frobenius * length + bias).max(initial=0) < LARGEST_SCORE:
+        for (inputs, spectral, frobenius), following in zip(self._sizes, shifts[1:], strict=True):
+            shift = norms(following)
+            if not (frobenius * length + shift).max(initial=0) < LARGEST_SCORE:
                 return None
-            rounding = product_error(inputs) * (frobenius * (length + error) + bias)
+            rounding = product_error(inputs) * (frobenius * (length + error) + shift)
             error = spectral * error + rounding + inputs * SMALLEST
-            length = spectral * length + bias
+            length = spectral * length + shift
         return error
 
-    def scores(self, queries: Queries) -> FloatArray:
+    def scores(self, shifts: list[DoubleArray]) -> FloatArray:
         """Of all items for each query."""
         num_items, width = self.item_halves.shape
-        result = np.empty((len(queries), num_items), dtype=np.float32)
-        for query, row in zip(queries.astype(np.float32), result, strict=True):
+        last = shifts[-1][:, 0].astype(np.float32)
+        least = [-shift.astype(np.float32) for shift in shifts[:-1]]
+        result = np.empty((len(last), num_items), dtype=np.float32)
+        for query, row in enumerate(result):
             for block in blocks(num_items, 4 * width, ESTIMATE_BYTES):
-                hidden = self.item_halves[block] + query
-                for weight, bias in self.single:
-                    hidden = np.maximum(hidden, 0, out=hidden) @ weight
-                    hidden += bias
-                row[block] = hidden[:, 0]
+                values = np.maximum(self.item_halves[block], least[0][query])
+                for weight, floor in zip(self.single[:-1], least[1:], strict=True):
+                    values = values @ weight
+                    np.maximum(values, floor[query], out=values)
+                row[block] = (values @ self.single[-1])[:, 0]
+        result += last[:, None]
         return result
