@@ -33,11 +33,11 @@ SMALLEST_BOUND = 2.0**-100
 """Tables and gradients below are scaled no further: float32 ends there too."""
 ROWS_AT_ONCE = 1 << 12
 """Rows that are converted together: they stay in cache."""
-CPU_COLUMN_BLOCK = 64
-"""Columns of E that are computed together on CPUs where memory is short; on GPUs all of them are.
-Tables of all 128 columns are a sixth faster while they fit in cache (see docs/performance.md)."""
 LARGEST_TABLE = (1 << 25) - (1 << 16)
 """Bytes of the largest table whose memory training keeps, with room for what malloc adds."""
+COLUMNS_OF_LARGE_TABLES = 64
+"""That are propagated together where the whole table would be larger: two thirds of the time of all
+128 with 200,000 nodes, and nine tenths with 600,000, where these are larger too."""
 
 
 class Source(Protocol):
@@ -205,7 +205,7 @@ def columns_at_once(nodes: int, columns: int) -> int:
     `cerp.training.malloc`): those are handed back to the system each time, and cleared page by
     page when they are asked for again.
     """
-    return columns if 2 * nodes * columns < LARGEST_TABLE else CPU_COLUMN_BLOCK
+    return columns if 2 * nodes * columns < LARGEST_TABLE else COLUMNS_OF_LARGE_TABLES
 
 
 def _floats(table: Tensor, factors: Tensor) -> Tensor:

@@ -11,9 +11,9 @@ from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError
 from cerp.models.backbones.base import Backbone, BatchOutput, BatchVectors, DotScorer, gathered
 from cerp.models.backbones.dense_propagation import DensePropagation, DenseRule
-from cerp.models.backbones.half_propagation import CPU_COLUMN_BLOCK, half_pair_scores
+from cerp.models.backbones.half_propagation import half_pair_scores
 from cerp.models.backbones.half_sums import HalfSums
-from cerp.models.backbones.propagation import Graph
+from cerp.models.backbones.propagation import CPU_COLUMN_BLOCK, Graph
 from cerp.models.backbones.sum_penalty import penalty_of_sums
 from cerp.models.embeddings.base import Embedding, SumsOfRows
 from cerp.models.embeddings.composition import Composition

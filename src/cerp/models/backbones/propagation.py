@@ -26,14 +26,12 @@ from torch.autograd.function import once_differentiable
 
 from cerp.data.ids import Int32Array, Int64Array
 from cerp.data.interactions import Interactions
-from cerp.models.backbones.half_propagation import (
-    CPU_COLUMN_BLOCK,
-    Blocks,
-    Walk,
-    half_pair_scores,
-)
+from cerp.models.backbones.half_propagation import Blocks, Walk, half_pair_scores
 from cerp.models.sparse import Csr, reordered
 
+CPU_COLUMN_BLOCK = 64
+"""Columns of E that are computed together on CPUs in float32; on GPUs all of them are. `propagate`
+alone is a little faster with 128 on some processors (see results/propagation.json)."""
 SWEEPS = 10
 """Of `near_neighbours`: on Gowalla they take 0.1 s, and more of them gain nothing."""
 
