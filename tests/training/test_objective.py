@@ -74,10 +74,15 @@ def test_without_gamma_no_vectors_are_asked_for(backbone: str):
     def refusing() -> BatchVectors:
         raise AssertionError("nobody needs the vectors")
 
-    output: BatchOutput = model(BATCH)
-    assert Objective().of_output(output._replace(vectors=refusing)) == bpr(output.scores)
+    def no_penalty(temperature: float) -> torch.Tensor:
+        raise AssertionError("nobody needs the vectors' penalty")
+
+    given: BatchOutput = model(BATCH)
+    shorter = None if given.complementary is None else no_penalty
+    output = given._replace(vectors=refusing, complementary=shorter)
+    assert Objective().of_output(output) == bpr(output.scores)
     with pytest.raises(AssertionError, match="nobody needs"):
-        Objective(gamma=0.1).of_output(output._replace(vectors=refusing))
+        Objective(gamma=0.1).of_output(output)
 
 
 @pytest.mark.parametrize("backbone", ALL_BACKBONES)

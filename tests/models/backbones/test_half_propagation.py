@@ -6,8 +6,9 @@ import torch
 
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
-from cerp.models.backbones.half_propagation import inverse_power
+from cerp.models.backbones.half_propagation import Walk, inverse_power
 from cerp.models.backbones.propagation import Graph
+from cerp.models.sparse import Csr
 
 USERS, ITEMS, LAYERS = 150, 200, 4
 
@@ -75,6 +76,17 @@ def test_a_hub_whose_neighbours_all_agree_does_not_overflow():
     torch.testing.assert_close(
         scores, torch.tensor([[(1e4 * (1 + count**0.5) / 2) ** 2]]), rtol=1e-3, atol=0
     )
+
+
+def test_degrees_beyond_float16_are_divided_by_as_they_are():
+    # A star of 100,000 leaves, all with the vector 1: float16 ends at 65,504.
+    leaves = 100_000
+    offsets = torch.cat([torch.tensor([0]), torch.arange(leaves, 2 * leaves + 1)])
+    columns = torch.cat([torch.arange(1, leaves + 1), torch.zeros(leaves, dtype=torch.int64)])
+    walk = Walk.on(Csr(offsets, columns))
+    start = torch.full((leaves + 1, 1), 2.0**-4).half()  # a sum of 6,250 fits
+    # A step of the walk keeps a table of equal vectors.
+    torch.testing.assert_close(walk.sum_of_powers(start, 2), 2 * start, rtol=1e-3, atol=0)
 
 
 def test_pruned_to_nothing_scores_and_gradient_are_zero():

@@ -11,6 +11,8 @@ from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError
 from cerp.models.backbones.base import Backbone, BatchOutput, BatchVectors, DotScorer, gathered
 from cerp.models.backbones.dense_propagation import DensePropagation, DenseRule
+from cerp.models.backbones.half_propagation import half_pair_scores
+from cerp.models.backbones.half_sums import HalfSums
 from cerp.models.backbones.propagation import CPU_COLUMN_BLOCK, Graph
 from cerp.models.backbones.sum_penalty import penalty_of_sums
 from cerp.models.embeddings.base import Embedding, SumsOfRows
@@ -49,6 +51,7 @@ class LightGCN(Backbone):
         self.layers = layers
         self.graph = Graph(train)
         self._dense: tuple[Composition, DensePropagation | None] | None = None
+        self._half: HalfSums | None = None
 
     def forward(self, embedding: Embedding, users: Tensor, items: Tensor) -> BatchOutput:
         """Scores of a training batch: user codes (B,) against item codes (B, m)."""
@@ -56,15 +59,38 @@ class LightGCN(Backbone):
             dense = self._dense_of(sums.composition, users, items)
             if dense is not None:
                 return self._dense_output(dense, sums, users, items)
+        nodes = self.graph.nodes[users], self.graph.nodes[items + self.num_users]
+        if users.device.type == "cpu":
+            sums = embedding.sums_of_rows(self.graph.entities)
+            if sums is not None and (weight := sums.weight()).dtype == torch.float32:
+                return self._half_output(weight, sums.composition, *nodes)
         width = self.embedding_dim if users.is_cuda else CPU_COLUMN_BLOCK
         blocks = embedding.table_blocks(self.graph.entities, width)
-        users, items = self.graph.nodes[users], self.graph.nodes[items + self.num_users]
-        scores = self.graph.pair_scores(blocks, self.layers, users, items)
+        scores = self.graph.pair_scores(blocks, self.layers, *nodes)
 
         def vectors() -> BatchVectors:
-            return BatchVectors(blocks, self._node_counts(scores, users, items))
+            return BatchVectors(blocks, self._node_counts(scores, *nodes))
 
         return BatchOutput(scores, vectors)
+
+    def _half_output(
+        self, weight: Tensor, composition: Composition, users: Tensor, items: Tensor
+    ) -> BatchOutput:
+        """On a CPU, of vectors that are sums of rows; users and items are nodes."""
+        if self._half is None or self._half.composition is not composition:
+            self._half = HalfSums(composition, self.graph.walk)
+        scores = half_pair_scores([weight], self._half, self.graph.walk, self.layers, users, items)
+
+        def counts() -> Tensor:
+            return self._node_counts(scores, users, items)
+
+        def vectors() -> BatchVectors:
+            return BatchVectors((composition.table(weight),), counts())
+
+        def complementary(temperature: float) -> Tensor:
+            return penalty_of_sums(weight, composition, counts(), temperature)
+
+        return BatchOutput(scores, vectors, complementary)
 
     def _dense_of(
         self, composition: Composition, users: Tensor, items: Tensor
@@ -113,8 +139,8 @@ class LightGCN(Backbone):
         return BatchOutput(scores, vectors, complementary)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the dense matrix: a copy that is trained makes its own."""
-        return {**self.__dict__, "_dense": None}
+        """Without what a step reads of the rows: a copy that is trained makes its own."""
+        return {**self.__dict__, "_dense": None, "_half": None}
 
     @torch.no_grad()
     def scorer(self, embedding: Embedding) -> DotScorer:

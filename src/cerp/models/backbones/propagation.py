@@ -26,12 +26,12 @@ from torch.autograd.function import once_differentiable
 
 from cerp.data.ids import Int32Array, Int64Array
 from cerp.data.interactions import Interactions
-from cerp.models.backbones.half_propagation import half_pair_scores
+from cerp.models.backbones.half_propagation import Blocks, Walk, half_pair_scores
 from cerp.models.sparse import Csr, reordered
 
 CPU_COLUMN_BLOCK = 64
-"""Columns of E that are computed together on CPUs; on GPUs all of them are. It suits training;
-`propagate` alone would be a little faster with 32 (see results/propagation.json)."""
+"""Columns of E that are computed together on CPUs in float32; on GPUs all of them are. `propagate`
+alone is a little faster with 128 on some processors (see results/propagation.json)."""
 SWEEPS = 10
 """Of `near_neighbours`: on Gowalla they take 0.1 s, and more of them gain nothing."""
 
@@ -56,11 +56,19 @@ class Graph(nn.Module):
         self.num_nodes = train.num_users + train.num_items
         for name, tensor in _buffers(train).items():
             self.register_buffer(name, tensor, persistent=False)
+        self._walk: Walk | None = None
 
     @property
     def adjacency(self) -> Csr:
         """Â"""
         return Csr(self.offsets, self.columns, self.values)
+
+    @property
+    def walk(self) -> Walk:
+        """The random walk on the graph, made when it is first asked for."""
+        if self._walk is None or self._walk.adjacency.columns is not self.columns:
+            self._walk = Walk.on(self.adjacency)
+        return self._walk
 
     def propagate(self, table: Tensor, layers: int) -> Tensor:
         """``p(Â) table``"""
@@ -81,7 +89,8 @@ class Graph(nn.Module):
         half precision (see `cerp.models.backbones.half_propagation`).
         """
         if blocks[0].device.type == "cpu" and blocks[0].dtype == torch.float32:
-            return half_pair_scores(blocks, self.adjacency, layers, first, second)
+            source = Blocks([block.shape[1] for block in blocks])
+            return half_pair_scores(blocks, source, self.walk, layers, first, second)
         scores: Tensor = _PairScores.apply(  # type: ignore[no-untyped-call]
             self, layers, first, second, *blocks
         )

@@ -53,7 +53,8 @@ class SumsOfRows(NamedTuple):
     weight: Callable[[], Tensor]
     """Ŵ as it is now."""
     composition: Composition
-    """S. Rows that change make another one."""
+    """S, with a line for each entity in the order that was asked for. Rows that change make another
+    one."""
 
 
 def checked_ids(ids: Tensor) -> Tensor:
@@ -112,8 +113,11 @@ class Embedding(nn.Module, ABC):
         """
         return tuple(reordered(block, order) for block in torch.split(self.table(), width, dim=1))
 
-    def sums_of_rows(self) -> SumsOfRows | None:
-        """What all vectors are sums of rows of, and which rows; None: they are not such sums."""
+    def sums_of_rows(self, order: Tensor | None = None) -> SumsOfRows | None:
+        """What all vectors are sums of rows of, and which rows; None: they are not such sums.
+
+        Entities come in native order, or in one that names each once.
+        """
         return None
 
     @property

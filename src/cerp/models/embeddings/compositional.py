@@ -232,11 +232,11 @@ class CompositionalEmbedding(PrunableEmbedding):
         composition = self._composition_of(order)
         return tuple(map(composition.table, torch.split(self.effective_weight(), width, dim=1)))
 
-    def sums_of_rows(self) -> SumsOfRows | None:
+    def sums_of_rows(self, order: Tensor | None = None) -> SumsOfRows | None:
         """Rows of all codebooks; None where a padding is zero, whatever its rows are."""
         if self.padding_idx is not None:
             return None
-        return SumsOfRows(self.effective_weight, self._composition_of(None))
+        return SumsOfRows(self.effective_weight, self._composition_of(order))
 
     def penalty(
         self, ids: Tensor, temperature: float = 100.0, *, vectors: Tensor | None = None
