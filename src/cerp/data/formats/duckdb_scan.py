@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,8 @@ class Scan:
     """Whether the columns are without types."""
     where: str | None = None
     """Which rows to keep, besides those that ``min_rating`` does."""
+    ids: Mapping[str, str] = field(default_factory=lambda: dict.fromkeys(SIDES, "{0}"))
+    """How a distinct value of each side becomes an id, one to one; NULL where it is none."""
 
 
 def exact(path: Path) -> str:
@@ -137,7 +139,7 @@ def read_scan(database: Database, scan: Scan, wanted: Wanted, origin: Origin) ->
     with ThreadPoolExecutor(len(SIDES)) as beside:
         columns = _hashes(database, kept, scan.columns)
         coding = beside.map(codes_of, map(columns.pop, SIDES))
-        vocabularies = [_vocabulary(database, side, kept) for side in SIDES]
+        vocabularies = [_vocabulary(database, scan, side, kept) for side in SIDES]
         user, item = (
             codes
             if codes.max(initial=-1) + 1 == len(vocabulary.values)
@@ -284,11 +286,12 @@ def _refuse_mixed_units(database: Database, kept: str, origin: Origin) -> None:
         raise mixed_units_error(origin, seconds, milliseconds)
 
 
-def _vocabulary(database: Database, side: str, kept: str) -> Vocabulary:
+def _vocabulary(database: Database, scan: Scan, side: str, kept: str) -> Vocabulary:
     """The distinct ids of one side, by first appearance."""
     columns = database.arrays(
-        f'select "{side}" as value, min(rowid) as first_row from loaded where {kept} '
-        "group by 1 order by 2"
+        f"select {scan.ids[side].format('value')} as value, first_row from "
+        f'(select "{side}" as value, min(rowid) as first_row from loaded where {kept} group by 1) '
+        "order by first_row"
     )
     values = columns["value"]
     if isinstance(values, np.ma.MaskedArray):
