@@ -9,7 +9,7 @@ import numpy as np
 from cerp.cores import available_cores
 from cerp.data.ids import Int64Array
 
-MANY = 1 << 18
+MANY = 1 << 16
 """From so many on a part, threads are worth their while."""
 STRETCH = 1 << 16
 """Numbers that are packed together: they stay in the cache."""
