@@ -28,10 +28,10 @@ from scipy.sparse import csr_matrix
 
 from cerp.artifact import ComposedEmbedding, Index, Seen, ShippedModel, Table
 from cerp.cli.nightly import Nightly, write_nightly
+from cerp.cores import available_cores
 from cerp.data.datasets import load
 from cerp.runtime import Runtime
 from cerp.runtime.batch import Request, lists_in_blocks
-from cerp.runtime.cores import available_cores
 from cerp.runtime.vectors import vectors_of
 
 DIMENSION, K, REPEATS = 128, 50, 3

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cerp.data.ids import Ids
-from cerp.data.interactions import STRETCH, Interactions
+from cerp.data.interactions import Interactions
+from cerp.data.sorting import STRETCH
 from cerp.errors import ConfigError, DataError
 
 
@@ -35,6 +36,13 @@ def test_columns_are_int32_and_cannot_be_written():
     assert data.user.dtype == data.item.dtype == np.int32
     with pytest.raises(ValueError, match="read-only"):
         data.user[0] = 5
+
+
+def test_times_however_far_apart_stay_with_their_pairs():
+    first, last = -(2**63), 2**63 - 1
+    data = Interactions.from_ids([2, 1, 1, 1], [6, 5, 5, 6], time=[3, last, first, last])
+    assert data.time is not None
+    assert data.time.tolist() == [first, last, 3]
 
 
 def test_repeated_pairs_are_merged_and_counted_and_keep_the_earliest_time():

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,12 +18,12 @@ from cerp.errors import CerpError
 IDS = st.one_of(
     st.integers(-1, 12),
     st.sampled_from(["a", "b", "é", 'say "x"', "back\\slash", "", " a", "7", "\ud800"]),
-    st.sampled_from([None, 1.0, True, 2**63, 2**64, [1], {"a": 1}]),
+    st.sampled_from([None, 1.0, 1e-7, 1e21, True, 2**63, 2**64, [1], {"a": 1}]),
 )
 TIMES = st.one_of(
     st.integers(0, 2**40),
     st.floats(0, 1e9),
-    st.sampled_from(["2020-01-01", "17", "1.5", None, "soon", float("nan")]),
+    st.sampled_from(["2020-01-01", "17", "1.5", None, "soon", float("nan"), 1e-7, 1e21]),
 )
 
 
@@ -47,7 +48,7 @@ def both(path: Path, **options: Any) -> tuple[tuple[object, ...], tuple[object, 
     """By DuckDB, and line by line."""
     fast = told(path, **options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_lines, "_scan", lambda *_: None)
+        patch.setattr(json_lines, "_read_by_duckdb", lambda *_: None)
         return fast, told(path, **options)
 
 
@@ -107,3 +108,32 @@ def test_odd_lines_are_told_in_the_same_words(tmp_path: Path, line: str):
     path.write_text('{"user": 5, "item": 7}\n{"user": 6, "item": 8}\n' + line + "\n")
     fast, slow = both(path)
     assert fast == slow
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [('"A/é"', '"\\u0041\\/\\u00e9"'), ('"\\n"', '"\\u000a"'), ("0", "-0"), ('"7"', '"\\u0037"')],
+)
+def test_an_id_that_is_written_in_two_ways_is_one(tmp_path: Path, one: str, other: str):
+    path = tmp_path / "a.jsonl"
+    lines = (f'{{"user": {user}, "item": {item}}}' for user in (one, other) for item in "34")
+    third = '"z"' if one.startswith('"') else "8"
+    path.write_text("\n".join([*lines, f'{{"user": {third}, "item": 3}}']))
+    fast, slow = both(path)
+    assert fast == slow
+    assert fast[2] == [0, 0, 1]
+
+
+def test_duckdb_reads_what_is_plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refused(*_: object) -> None:
+        raise AssertionError("read line by line")
+
+    monkeypatch.setattr(json_lines, "_read_by_line", refused)
+    path = tmp_path / "a.jsonl"
+    rows = [{"user": f"u{n}", "item": n % 3, "time": f"2020-01-0{n}"} for n in range(1, 5)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    data = cerp.read(path)
+    assert data.users.values.tolist() == ["u1", "u2", "u3", "u4"]
+    assert data.items.values.tolist() == [0, 1, 2]
+    assert data.time is not None
+    assert np.diff(data.time).tolist() == [24 * 3600 * 10**6] * 3

@@ -389,7 +389,7 @@ def test_movielens_100k_needs_no_preparation(shared_data: Any) -> None:
 
 
 def test_ids_that_share_a_hash_stay_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cerp.data.formats.duckdb_scan.KEYS", ("length({})", "{}"))
+    monkeypatch.setattr("cerp.data.formats.duckdb_scan.HASH", "length({})::ubigint")
     path = written(tmp_path, "a.csv", "user,item\nann,x\nbob,y\nann,y\n")
     assert pairs(read(path)) == set(TABLE)
 

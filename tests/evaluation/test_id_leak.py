@@ -52,6 +52,23 @@ def test_shuffled_numbers_are_not_warned_about() -> None:
     assert report.warnings == []
 
 
+def test_of_very_many_users_a_sample_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cerp.evaluation.id_leak.MOST_SCORES", 480 * 100)  # 480 items
+    monkeypatch.setattr("cerp.evaluation.id_leak.LEAST_SAMPLE", 10)
+    report = id_leak(split_of(*cliques(np.random.default_rng(0))))
+    assert (report.users, report.users_with_truth) == (100, 480)
+    assert [warning[:22] for warning in report.warnings] == ["the numbering of users"]
+
+
+def test_progress_says_which_of_the_four_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("cerp.evaluation.evaluate.LONG", 0)
+    id_leak(split_of(*cliques(np.random.default_rng(0))), quiet=False)
+    lines = [f"nearby ids, {place} of 4: 100%" for place in (1, 2, 3, 4)]
+    assert capsys.readouterr().err.splitlines() == lines
+
+
 def test_a_warning_says_the_figures_and_what_to_do() -> None:
     report = id_leak(split_of(*cliques(np.random.default_rng(0))))
     (warning,) = report.warnings

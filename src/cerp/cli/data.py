@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from cerp.cli.options import AsJson, JudgeUsers, reads_data
+from cerp.cli.options import AsJson, reads_data
 from cerp.cli.output import print_json, print_note, print_table
 from cerp.cli.rows import merged_rows, note_merged
 from cerp.data import datasets
@@ -33,7 +33,13 @@ def info(
     leak_check: Annotated[
         bool, typer.Option(help="Measure whether the numbering of ids gives test data away.")
     ] = True,
-    judge_users: JudgeUsers = None,
+    judge_users: Annotated[
+        int | None,
+        typer.Option(
+            help="Judge a sample of so many users.  [default: all, or a sample where users times "
+            "items are more than 2 billion]"
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """What was read, sizes, and whether the numbering of ids gives test interactions away.

@@ -17,12 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from cerp.data.ids import Float32Array, Id, Ids, Int32Array, Int64Array, id_column
+from cerp.data.sorting import STRETCH, fits_beside, sort_on_cores, sort_with
 from cerp.data.source_facts import SourceFacts
 from cerp.errors import ConfigError, DataError
 from cerp.naming import counted
-
-STRETCH = 1 << 16
-"""Rows that are unpacked together."""
 
 if TYPE_CHECKING:
     from cerp.data.splits import Splits
@@ -97,10 +95,13 @@ class Interactions:
         weights = _beside(weight, np.float64, "weights", len(key))
         if weights is not None and not (np.isfinite(weights) & (weights > 0)).all():
             raise DataError("weights must be positive numbers")
+        largest = len(users) * width
         if times is None and weights is None:
-            key.sort()
+            sort_on_cores(key)
+        elif times is not None and weights is None and fits_beside(largest, times):
+            times = sort_with(key, times)
         else:
-            key, order = _sorted_with_order(key, largest=len(users) * width)
+            order = _sort_with_order(key, largest)
             times = None if times is None else times[order]
             weights = None if weights is None else weights[order]
         first = np.ones(len(key), dtype=bool)
@@ -330,15 +331,14 @@ class Interactions:
         )
 
 
-def _sorted_with_order(key: Int64Array, *, largest: int) -> tuple[Int64Array, Int64Array]:
-    """Keys in order, and where each was: packed into one integer, which sorts far faster."""
-    bits = max(len(key) - 1, 0).bit_length()
-    if largest.bit_length() + bits > 63:
-        order = np.argsort(key)
-        return key[order], order
-    packed = (key << bits) | np.arange(len(key))
-    packed.sort()
-    return packed >> bits, packed & ((1 << bits) - 1)
+def _sort_with_order(key: Int64Array, largest: int) -> Int64Array:
+    """Sort keys where they are; gives where each was."""
+    rows = np.arange(len(key))
+    if fits_beside(largest, rows):
+        return sort_with(key, rows)
+    order = np.argsort(key)
+    key[:] = key[order]
+    return order
 
 
 def _unpacked(key: Int64Array, width: int) -> tuple[Int32Array, Int32Array]:

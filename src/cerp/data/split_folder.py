@@ -21,7 +21,8 @@ from safetensors.numpy import load_file, save_file
 
 from cerp.data.formats import lightgcn_text
 from cerp.data.ids import Id, Ids
-from cerp.data.interactions import STRETCH, Interactions
+from cerp.data.interactions import Interactions
+from cerp.data.sorting import STRETCH
 from cerp.errors import DataError
 
 META, TITLES, WEIGHTS = "meta.json", "titles.json", "weights.safetensors"

@@ -9,6 +9,7 @@ shuffling takes away is what the numbering gave.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -20,12 +21,15 @@ from cerp.data.interactions import Interactions
 from cerp.data.splits import Part, Splits
 from cerp.errors import ConfigError
 from cerp.evaluation.baselines import ItemWindow, UserWindow
-from cerp.evaluation.evaluate import Scorer, evaluate, users_to_judge
+from cerp.evaluation.evaluate import LEAST_SAMPLE, Scorer, evaluate, users_to_judge
 from cerp.evaluation.metrics import Metrics
 
 CLEARLY_HIGHER = 2.0
 MATERIAL = 0.005
 STANDARD_ERRORS = 3.0
+MOST_SCORES = 2 * 10**9
+"""Up to so many scores, users times items, everybody is judged under each numbering. Beyond it a
+sample of thousands tells as well: its standard error is part of the rule."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,8 @@ def id_leak(
     on
         The part that may be given away, ``"test"`` or ``"valid"``.
     judge_users
-        Judge a sample of so many users; None: by `cerp.evaluation.evaluate.users_to_judge`.
+        Judge a sample of so many users; None: everybody, or, where users times items are more than
+        2 billion, a fixed sample of ``max(1000, 2·10^9 / number of items)``.
     quiet
         Show no progress where it takes long.
 
@@ -137,9 +142,13 @@ def id_leak(
     if window < 1:
         raise ConfigError(f"the window must be at least 1 id wide, got {window}")
 
+    if judge_users is None:
+        judge_users = max(LEAST_SAMPLE, MOST_SCORES // splits.num_items)
+    places = itertools.count(1)
+
     def judged(scorer: Scorer, data: Splits) -> Metrics:
         users = users_to_judge(data, on, judge_users)
-        label = None if quiet else "nearby ids, one of four"
+        label = None if quiet else f"nearby ids, {next(places)} of 4"
         return evaluate(scorer, data, on=on, ks=(10,), users=users, label=label)
 
     rng = np.random.default_rng(seed)

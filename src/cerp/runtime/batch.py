@@ -16,9 +16,9 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from cerp.artifact.model import FloatArray
+from cerp.cores import available_cores
 from cerp.data.ids import Int32Array, Int64Array
 from cerp.errors import ConfigError
-from cerp.runtime.cores import available_cores
 from cerp.runtime.recommending import NOWHERE, SCORE_BYTES, Places, Runtime
 from cerp.runtime.selection import Lists
 

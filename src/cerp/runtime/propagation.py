@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cerp.artifact.model import FloatArray, Seen
+from cerp.cores import available_cores
 from cerp.data.ids import Int64Array
-from cerp.runtime.cores import available_cores
 
 DoubleArray = npt.NDArray[np.float64]
 

@@ -21,18 +21,9 @@ from cerp.data.formats.duckdb_scan import (
     with_columns,
 )
 from cerp.data.formats.sniffing import Layout, Record, records, sniff
-from cerp.data.formats.times import (
-    INSTANT_TEXT,
-    SECONDS_TEXT,
-    TEXT_READINGS,
-    WHOLE_NUMBER_TEXT,
-    time_readings,
-)
+from cerp.data.formats.times import INSTANT_FIRST, TEXT_READINGS, time_readings
 from cerp.data.interactions import Interactions
 from cerp.errors import DataError
-
-INSTANT_FIRST = (INSTANT_TEXT, WHOLE_NUMBER_TEXT, SECONDS_TEXT)
-"""Where the first lines hold no number: most texts then need to be read once only."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
-"""A table in DuckDB, encoded there.
+"""A table in DuckDB, encoded beside it.
 
-The rows are loaded once, with a hash of each id. The distinct ids are numbered,
-and a join by hash turns every row into two int32 codes. Where two ids share a
-hash, the join gives more rows than there are; should that ever happen, the ids
-take the place of the hashes. Only the distinct ids become Python objects.
+The rows are loaded once. DuckDB finds the distinct ids, and only those become Python objects;
+meanwhile the rows become two int32 codes by a hash of each id (`cerp.data.formats.hash_codes`).
+Where two ids share a hash there are fewer codes than ids; should that ever happen, DuckDB joins
+the rows to the ids.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from cerp.data.formats.columns import (
     unreadable_rating_error,
     unusable_weight_error,
 )
+from cerp.data.formats.hash_codes import codes_of
 from cerp.data.formats.times import (
     KEEP_THE_UNIT,
     MILLISECONDS_RANGE,
@@ -36,12 +37,13 @@ from cerp.data.formats.times import (
     unreadable_time_error,
 )
 from cerp.data.formats.vocabulary import Vocabulary, native_order
+from cerp.data.ids import Int32Array
 from cerp.data.interactions import Interactions
 from cerp.data.source_facts import MOST_EVENTS, SourceFacts, is_event_name, mixed_events
 from cerp.errors import ConfigError, DataError, MissingExtra
 
-KEYS = ("hash({})", "{}")
-"""What rows are grouped and joined by; the second where the first is ambiguous."""
+HASH = "hash({})"
+"""Of an id, as 64 bits without a sign."""
 
 SIDES = ("user", "item")
 
@@ -65,6 +67,8 @@ class Scan:
     """Whether the columns are without types."""
     where: str | None = None
     """Which rows to keep, besides those that ``min_rating`` does."""
+    ids: Mapping[str, str] = field(default_factory=lambda: dict.fromkeys(SIDES, "{0}"))
+    """How a distinct value of each side becomes an id, one to one; NULL where it is none."""
 
 
 def exact(path: Path) -> str:
@@ -127,40 +131,43 @@ def read_scan(database: Database, scan: Scan, wanted: Wanted, origin: Origin) ->
     kept = "true" if scan.where is None else "is_kept"
     if wanted.min_rating is not None:
         kept = f"{kept} and try_cast(rating as double) >= '{float(wanted.min_rating)}'::double"
-    for key in KEYS:
-        _load(database, scan, key, kept, origin)
-        if wanted.min_rating is not None:
-            _refuse_bad_ratings(database, origin)
-        if "weight" in scan.columns:
-            _refuse_bad_weights(database, kept, origin)
-        vocabularies = [_vocabulary(database, side, kept) for side in SIDES]
-        with ThreadPoolExecutor(1) as beside:
-            joined = beside.submit(_codes, database, kept, scan.columns)
-            (users, user_rank), (items, item_rank) = (
-                native_order(
-                    vocabulary,
-                    side,
-                    origin,
-                    is_text=scan.is_text,
-                    as_strings=wanted.ids == "string",
-                )
-                for side, vocabulary in zip(SIDES, vocabularies, strict=True)
-            )
-            codes = joined.result()
-        ((rows, expected),) = database.rows(
-            f"select count(*), count(*) filter ({kept}) from loaded"
+    _load(database, scan, kept, origin)
+    if wanted.min_rating is not None:
+        _refuse_bad_ratings(database, origin)
+    if "weight" in scan.columns:
+        _refuse_bad_weights(database, kept, origin)
+    with ThreadPoolExecutor(len(SIDES)) as beside:
+        columns = _hashes(database, kept, scan.columns)
+        coding = beside.map(codes_of, map(columns.pop, SIDES))
+        vocabularies = [_vocabulary(database, scan, side, kept) for side in SIDES]
+        user, item = (
+            codes
+            if codes.max(initial=-1) + 1 == len(vocabulary.values)
+            else _codes_by_id(database, side, kept)
+            for side, codes, vocabulary in zip(SIDES, coding, vocabularies, strict=True)
         )
-        if len(codes["user_code"]) == expected:
-            break
-    data = Interactions.from_codes(
-        user_rank[codes["user_code"]],
-        item_rank[codes["item_code"]],
-        users=users,
-        items=items,
-        time=codes.get("time"),
-        weight=codes.get("weight"),
-    )
-    return replace(data, source=SourceFacts(origin.name, rows, rows - expected))
+        (users, user_rank), (items, item_rank) = (
+            native_order(
+                vocabulary,
+                side,
+                origin,
+                is_text=scan.is_text,
+                as_strings=wanted.ids == "string",
+            )
+            for side, vocabulary in zip(SIDES, vocabularies, strict=True)
+        )
+        ((rows,),) = database.rows("select count(*) from loaded")
+        emptying = beside.submit(database.rows, "drop table loaded")
+        data = Interactions.from_codes(
+            _in_order(user, user_rank),
+            _in_order(item, item_rank),
+            users=users,
+            items=items,
+            time=columns.get("time"),
+            weight=columns.get("weight"),
+        )
+        emptying.result()
+    return replace(data, source=SourceFacts(origin.name, rows, rows - len(user)))
 
 
 def with_columns(
@@ -214,8 +221,8 @@ def times_of_text(
     return np.ma.getdata(found), np.ma.getmaskarray(found), reading
 
 
-def _load(database: Database, scan: Scan, key: str, kept: str, origin: Origin) -> None:
-    """Fill the table ``loaded``: the columns, their keys, and the time read."""
+def _load(database: Database, scan: Scan, kept: str, origin: Origin) -> None:
+    """Fill the table ``loaded``: the columns, and the time read."""
     failures: list[tuple[int, int]] = []
     if scan.where is not None:
         _refuse_condition(database, scan, origin)
@@ -225,7 +232,6 @@ def _load(database: Database, scan: Scan, key: str, kept: str, origin: Origin) -
             columns["time"] = reading.format(columns["time"])
         if scan.where is not None:
             columns["is_kept"] = f"coalesce(({scan.where}), false)"
-        columns |= {f"{side}_key": key.format(scan.columns[side]) for side in SIDES}
         chosen = ", ".join(f'{sql} as "{name}"' for name, sql in columns.items())
         database.rows(
             f"create or replace temp table loaded as select {chosen} from {scan.table}", scan.given
@@ -280,15 +286,13 @@ def _refuse_mixed_units(database: Database, kept: str, origin: Origin) -> None:
         raise mixed_units_error(origin, seconds, milliseconds)
 
 
-def _vocabulary(database: Database, side: str, kept: str) -> Vocabulary:
-    """The distinct ids of one side, left in the table ``users`` or ``items`` with their codes."""
-    database.rows(
-        f"create or replace temp table {side}s as "
-        "select *, (row_number() over () - 1)::int as code from "
-        f'(select "{side}" as value, {side}_key as key, min(rowid) as first_row '
-        f"from loaded where {kept} group by 1, 2)"
+def _vocabulary(database: Database, scan: Scan, side: str, kept: str) -> Vocabulary:
+    """The distinct ids of one side, by first appearance."""
+    columns = database.arrays(
+        f"select {scan.ids[side].format('value')} as value, first_row from "
+        f'(select "{side}" as value, min(rowid) as first_row from loaded where {kept} group by 1) '
+        "order by first_row"
     )
-    columns = database.arrays(f"select value, first_row from {side}s order by code")
     values = columns["value"]
     if isinstance(values, np.ma.MaskedArray):
         missing = np.ma.getmaskarray(values)
@@ -297,15 +301,28 @@ def _vocabulary(database: Database, side: str, kept: str) -> Vocabulary:
     return Vocabulary(values, columns["first_row"])
 
 
-def _codes(database: Database, kept: str, columns: Collection[str]) -> dict[str, Any]:
-    # In any order: Interactions sorts.
-    others = {"time": ", time", "weight": ", weight::double as weight"}
-    chosen = "".join(sql for role, sql in others.items() if role in columns)
-    return database.arrays(
-        f"select users.code as user_code, items.code as item_code{chosen} "
-        "from loaded join users on user_key = users.key join items on item_key = items.key "
-        f"where {kept}"
-    )
+def _hashes(database: Database, kept: str, columns: Collection[str]) -> dict[str, Any]:
+    """The ids of both sides as hashes, and the columns that go with them, in the order of rows."""
+    chosen = [f'{HASH.format(side)} as "{side}"' for side in SIDES]
+    others = {"time": "time", "weight": "weight::double as weight"}
+    chosen += [sql for role, sql in others.items() if role in columns]
+    return database.arrays(f"select {', '.join(chosen)} from loaded where {kept}")
+
+
+def _codes_by_id(database: Database, side: str, kept: str) -> Int32Array:
+    """What `codes_of` gives, where two ids have one hash."""
+    return database.arrays(  # type: ignore[no-any-return]
+        f'with ids as (select "{side}" as id, min(rowid) as first_row from loaded where {kept} '
+        "group by 1), numbered as (select id, (row_number() over (order by first_row) - 1)::int "
+        "as code from ids) select code from loaded join numbered "
+        f'on "{side}" is not distinct from id where {kept} order by loaded.rowid'
+    )["code"]
+
+
+def _in_order(codes: Int32Array, rank: Int32Array) -> Int32Array:
+    """Codes by first appearance as those of native order, which often is the same."""
+    is_same = np.array_equal(rank, np.arange(len(rank)))
+    return codes if is_same else rank[codes]
 
 
 def _refuse_bad_ratings(database: Database, origin: Origin) -> None:

@@ -15,6 +15,7 @@ from cerp.data.formats import text_files
 from cerp.data.formats.base import FileFormat, SourceFile
 from cerp.data.formats.columns import Column, Origin, Wanted, choose_columns
 from cerp.data.formats.duckdb_scan import (
+    SIDES,
     Database,
     Scan,
     ScanError,
@@ -24,7 +25,13 @@ from cerp.data.formats.duckdb_scan import (
     read_scan,
 )
 from cerp.data.formats.frames import Values, kept_rows, named, read_columns
-from cerp.data.formats.times import SECONDS, TEXT_READINGS, WHOLE_NUMBER, time_readings
+from cerp.data.formats.times import (
+    INSTANT_FIRST,
+    SECONDS,
+    TEXT_READINGS,
+    WHOLE_NUMBER_TEXT,
+    time_readings,
+)
 from cerp.data.interactions import Interactions
 from cerp.errors import DataError
 
@@ -32,114 +39,107 @@ LINES_FOR_NAMES = 1000
 """Names are collected from as many objects: the first may lack one."""
 
 
-PLAIN_TYPES = {
-    "text": (
-        """starts_with({0}, '"')""",
-        # Between the quotes is the text itself, unless something in it is escaped.
-        "case when contains({0}, chr(92)) then {0}::json->>'$' "
-        "else substring({0}, 2, length({0}) - 2) end",
-    ),
-    "integer": ("try_cast({0} as bigint) is not null and not contains({0}, '.')", "{0}::bigint"),
-    "number": ("try_cast({0} as double) is not null", "{0}::double"),
-}
-"""How the JSON of a value of each type is told, and what it is read as. DuckDB writes the JSON:
-a double always has a point, and a text between quotes is no number."""
-KINDS = {
-    "user": ("text", "integer"),
-    "item": ("text", "integer"),
-    "rating": ("number",),
-    "time": ("text", "integer", "number"),
-    "weight": ("number",),
-}
-TIME_READINGS = {"text": TEXT_READINGS, "integer": (WHOLE_NUMBER,), "number": (SECONDS,)}
+# The JSON of a value, which DuckDB writes, tells its type: a text is between quotes, and a number
+# that is no integer has a point or an exponent. Equal values are written alike.
+TEXT = (
+    """case when not starts_with({0}, '"') then null """
+    # Between the quotes is the text itself, unless something in it is escaped.
+    "when contains({0}, chr(92)) then {0}::json->>'$' else {0}[2:-2] end"
+)
+INTEGER = "case when regexp_full_match({0}, '-?[0-9]+') then try_cast({0} as bigint) end"
+WITHOUT_EXPONENT = "case when not contains({0}, 'e') then {0} end"
+"""Of a number that is a time: few have one, and those are read line by line."""
+NUMBER_READINGS = (WHOLE_NUMBER_TEXT, SECONDS)
 
 
 def read_json_lines(file: SourceFile, wanted: Wanted) -> Interactions:
     """The interactions in a file: by DuckDB, and line by line where that finds something odd.
 
-    DuckDB refuses what is no JSON object, and has columns of one type each read and encoded. A
-    file with anything else in it is read again by Python, which names the line.
+    DuckDB refuses what is no JSON object, and what is not of the types that the first object has
+    is missing to it. Python then reads the file again, which knows more types and names the line.
     """
     plain, source = file.plain, file.path
-    names: list[Column] = list(
-        dict.fromkeys(
-            name
-            for _, record in itertools.islice(_objects(plain, source), LINES_FOR_NAMES)
-            for name in record
-        )
-    )
+    head = [record for _, record in itertools.islice(_objects(plain, source), LINES_FOR_NAMES)]
+    names: list[Column] = list(dict.fromkeys(itertools.chain.from_iterable(head)))
     if not names:
         raise text_files.empty_error(source)
     roles = choose_columns(names, wanted, str(source))
     columns = {role: str(names[position]) for role, position in roles.present()}
     origin = Origin(str(source), lambda row: f"line {_line_of(row, plain, source)}")
-    with Database() as database:
-        scan = _scan(database, plain, columns, wanted, origin)
-        if scan is not None:
-            return named(read_scan(database, scan, wanted, origin), names, roles)
-    return named(_read_by_line(file, columns, wanted, origin), names, roles)
+    data = _read_by_duckdb(file, columns, head, wanted, origin)
+    if data is None:
+        data = _read_by_line(file, columns, wanted, origin)
+    return named(data, names, roles)
 
 
-def _scan(
-    database: Database, plain: Path, columns: dict[str, str], wanted: Wanted, origin: Origin
-) -> Scan | None:
-    """The columns in DuckDB; None where they are not of one plain type each."""
+def _read_by_duckdb(
+    file: SourceFile,
+    columns: dict[str, str],
+    head: list[dict[Column, Any]],
+    wanted: Wanted,
+    origin: Origin,
+) -> Interactions | None:
+    """The interactions; None where anything is odd."""
     if len({name.lower() for name in columns.values()}) < len(columns):
         return None  # names that SQL does not tell apart
-    given = ", ".join(f"{_literal(name)}: 'JSON'" for name in columns.values())
-    table = f"{_table(plain)[:-1]}, columns={{{given}}})"
-    chosen = ", ".join(f'{quoted(name)}::varchar as "{role}"' for role, name in columns.items())
-    try:
-        database.rows(f"create temp table lines as select {chosen} from {table}")
-        kinds = {role: _kind(database, role) for role in columns}
-        if None in kinds.values():
-            return None
-        if wanted.time_format is not None and kinds.get("time") != "text":
-            return None
-        typed = ", ".join(
-            f'{PLAIN_TYPES[kind][1].format(quoted(role))} as "{role}"'
-            for role, kind in kinds.items()
-            if kind is not None
-        )
-        database.rows(f"create temp table typed as select {typed} from lines")
-    except ScanError:
+    firsts = {role: head[0].get(name) for role, name in columns.items()}
+    is_text = {role: isinstance(value, str) for role, value in firsts.items()}
+    if wanted.time_format is not None and not is_text.get("time"):
         return None
-    database.rows("drop table lines")
-    where = None
-    if wanted.where is not None:
-        where = "is_wanted"
-        _keep(database, plain, wanted.where, origin)
-    readings = TIME_READINGS[kinds["time"] or "text"] if "time" in kinds else ()
-    return Scan(
-        "typed",
-        {},
-        {role: f'"{role}"' for role in columns},
-        time_readings(wanted, readings) if readings else (),
-        is_text=False,
-        where=where,
-    )
+    expressions = {role: f'"{role}"' for role in columns}
+    readings: tuple[str, ...] = ()
+    if "time" in columns:
+        kept = TEXT if is_text["time"] else WITHOUT_EXPONENT
+        expressions["time"] = f"({kept.format(expressions['time'])})"
+        if not is_text["time"]:
+            readings = NUMBER_READINGS
+        else:
+            texts = [record.get(columns["time"]) for record in head]
+            readings = TEXT_READINGS if all(map(_is_numeric, texts)) else INSTANT_FIRST
+    try:
+        with Database() as database:
+            scan = Scan(
+                _json_of_columns(database, file.plain, columns, wanted, origin),
+                {},
+                expressions,
+                time_readings(wanted, readings) if readings else (),
+                is_text=False,
+                where=None if wanted.where is None else "is_wanted",
+                ids={side: TEXT if is_text[side] else INTEGER for side in SIDES},
+            )
+            return read_scan(database, scan, wanted, origin)
+    except DataError:
+        return None
 
 
-def _kind(database: Database, role: str) -> str | None:
-    """The first type that all values of a column are of; a missing one is of none."""
-    column = quoted(role)
-    for kind in KINDS[role]:
-        told = PLAIN_TYPES[kind][0].format(column)
-        ((fits,),) = database.rows(f"select bool_and(coalesce({told}, false)) from lines")
-        if fits:
-            return kind
-    return None
+def _is_numeric(text: Any) -> bool:
+    try:
+        float(text)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
-def _keep(database: Database, plain: Path, where: str, origin: Origin) -> None:
-    """Say beside each row of ``typed`` whether a condition on the whole line keeps it."""
+def _json_of_columns(
+    database: Database, plain: Path, columns: dict[str, str], wanted: Wanted, origin: Origin
+) -> str:
+    """What SQL calls the table of the columns, by role and as JSON."""
+    given = ", ".join(f"{_literal(name)}: 'JSON'" for name in columns.values())
+    chosen = ", ".join(f'{quoted(name)}::varchar as "{role}"' for role, name in columns.items())
+    table = f"(select {chosen} from {_table(plain)[:-1]}, columns={{{given}}}))"
+    if wanted.where is None:
+        return table
+    # A condition is on whole lines, with the types that DuckDB sees in them.
+    database.rows(f"create temp table lines as select * from {table}")
+    wanted_rows = f"select coalesce(({wanted.where}), false) as is_wanted from {_table(plain)}"
     try:
         database.rows(
-            "create or replace temp table typed as select typed.*, is_wanted from typed "
-            f"positional join (select coalesce(({where}), false) as is_wanted from {_table(plain)})"
+            "create or replace temp table lines as select * from lines "
+            f"positional join ({wanted_rows})"
         )
     except ScanError as error:
-        raise condition_error(where, error, origin) from None
+        raise condition_error(wanted.where, error, origin) from None
+    return "lines"
 
 
 def _table(plain: Path) -> str:

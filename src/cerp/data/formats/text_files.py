@@ -91,12 +91,23 @@ def head(plain: Path, source: Path) -> str:
 
 def refuse_nul(plain: Path, source: Path) -> None:
     """Refuse a file with a NUL byte anywhere: readers would end a field, or an id, there."""
-    line = 1
+    with plain.open("rb", buffering=0) as file:
+        buffer = bytearray(CHUNK_BYTES)
+        place = 0
+        while count := file.readinto(buffer):
+            if (found := buffer.find(0, 0, count)) >= 0:
+                raise nul_error(source, _line_at(plain, place + found))
+            place += count
+
+
+def _line_at(plain: Path, place: int) -> int:
+    """The number of the line that the byte at a place of a file is in."""
     with plain.open("rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
-            if (place := chunk.find(b"\0")) >= 0:
-                raise nul_error(source, line + chunk.count(b"\n", 0, place))
-            line += chunk.count(b"\n")
+        before = 0
+        while chunk := file.read(min(CHUNK_BYTES, place)):
+            before += chunk.count(b"\n")
+            place -= len(chunk)
+    return before + 1
 
 
 def is_all_in_head(plain: Path) -> bool:

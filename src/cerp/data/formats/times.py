@@ -30,6 +30,8 @@ INSTANT_TEXT = INSTANT.format(TRIMMED)
 
 TEXT_READINGS = (WHOLE_NUMBER_TEXT, SECONDS_TEXT, INSTANT_TEXT)
 """Of a column of text, in the order in which they are tried."""
+INSTANT_FIRST = (INSTANT_TEXT, WHOLE_NUMBER_TEXT, SECONDS_TEXT)
+"""Where the first texts hold no number: most columns then need to be read once only."""
 
 
 def time_readings(wanted: Wanted, readings: tuple[str, ...]) -> tuple[str, ...]:

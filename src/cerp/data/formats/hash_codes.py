@@ -1,0 +1,50 @@
+"""Rows to codes by the hashes of their ids, with NumPy alone.
+
+A table has a slot for each value of a hash's first bits. Rows are written into it from the last to
+the first, so that a slot ends up with the first row that has such bits, and every row then finds
+there the first row of its own hash; the few that share a slot with another hash are sorted instead.
+A join in a database does the same in three times the core seconds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from cerp.data.ids import Int32Array
+
+STRETCH = 1 << 16
+"""Rows at a time: what is in between stays in the cache."""
+LEAST_BITS, MOST_BITS = 10, 27
+"""Of a slot's number: there are as many slots as rows, up to half a gigabyte of them."""
+
+
+def codes_of(hashes: npt.NDArray[np.uint64]) -> Int32Array:
+    """Hashes numbered by their first appearance."""
+    first = _first_rows(hashes)
+    numbers = np.cumsum(first == np.arange(len(first), dtype=np.int32), dtype=np.int32)
+    numbers -= 1
+    return numbers.take(first)
+
+
+def _first_rows(hashes: npt.NDArray[np.uint64]) -> Int32Array:
+    """The first row that has the same hash, for each row."""
+    bits = min(max(len(hashes).bit_length(), LEAST_BITS), MOST_BITS)
+    behind = np.uint64(64 - bits)
+    starts = range(0, len(hashes), STRETCH)
+    slots: Int32Array = np.zeros(1 << bits, dtype=np.int32)
+    for start in reversed(starts):
+        backwards = hashes[start : start + STRETCH][::-1]
+        rows = np.arange(start + len(backwards) - 1, start - 1, -1, dtype=np.int32)
+        slots[(backwards >> behind).view(np.int64)] = rows
+    first = np.empty(len(hashes), dtype=np.int32)
+    others = []
+    for start in starts:
+        stretch = hashes[start : start + STRETCH]
+        found = slots.take((stretch >> behind).view(np.int64))
+        first[start : start + STRETCH] = found
+        others.append(np.flatnonzero(hashes.take(found) != stretch) + start)
+    left = np.concatenate([np.empty(0, np.int64), *others])
+    _, places, which = np.unique(hashes[left], return_index=True, return_inverse=True)
+    first[left] = left[places][which]
+    return first
