@@ -86,12 +86,14 @@ def pruned_and_slope(
 ) -> tuple[Tensor, Tensor]:
     """Ŵ, and ``∂Ŵ/∂S = −c·σ'(S)·sign(W)`` where it is not 0, in the memory of ``share = σ(S)``.
 
-    W is clamped to ``sign(W)·c·σ(S)`` there. Codebooks are in cache now, and may not be later.
+    W is clamped to ``sign(W)·c·σ(S)`` there. The slope is made now, while all is in cache, and no
+    memory is taken that was not used before: what is new to the cache is most of the time.
     """
     cut = share.mul_(ceiling)
     clamped = torch.neg(cut)
     torch.clamp(weight, clamped, cut, out=clamped)
-    return weight - clamped, cut.div_(ceiling).sub_(1).mul_(clamped)
+    slope = cut.div_(ceiling).sub_(1).mul_(clamped)
+    return torch.sub(weight, clamped, out=clamped), slope
 
 
 def pruning_penalty(vectors: Tensor, *, temperature: float, weight: Tensor | None = None) -> Tensor:

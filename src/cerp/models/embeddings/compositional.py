@@ -199,12 +199,11 @@ class CompositionalEmbedding(PrunableEmbedding):
 
     def _summed(self, rows: Tensor) -> Tensor:
         """Sums of rows of Ŵ, fast on a CPU."""
-        if self.threshold is None or self.threshold.dtype != self.weight.dtype:
+        threshold = self.threshold
+        if threshold is None or threshold.dtype != self.ceiling.dtype:
             return sums_of_rows(self.effective_weight(), rows)
         self._refuse_stale_wrapper()
-        return sums_of_pruned_rows(
-            self.weight, self.threshold, self.shift, self.ceiling.to(self.weight.dtype), rows
-        )
+        return sums_of_pruned_rows(self.weight, threshold, self.shift, self.ceiling, rows)
 
     def _is_most(self, ids: Tensor) -> bool:
         """Whether to make the whole table, of learned codes, for so many ids: it has no more."""
