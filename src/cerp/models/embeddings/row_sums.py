@@ -41,13 +41,14 @@ def is_fast(weight: Tensor) -> bool:
     return weight.device.type == "cpu" and is_wide and not torch.compiler.is_compiling()
 
 
-def _checked(way: type[torch.autograd.Function], rows: Tensor, weight: Tensor, *others: Any) -> Any:
+def _checked(way: Any, rows: Tensor, weight: Tensor, *others: Tensor) -> Tensor:
     try:
-        return way.apply(rows, weight, *others)  # type: ignore[no-untyped-call]
+        sums: Tensor = way.apply(rows, weight, *others)
     except RuntimeError:
         if not rows.numel() or (rows.min() >= 0 and rows.max() < len(weight)):
             raise
         raise IndexError("index out of range in self") from None  # as nn.Embedding has it
+    return sums
 
 
 class _SumsOfRows(torch.autograd.Function):
