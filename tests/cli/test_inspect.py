@@ -152,6 +152,8 @@ def test_fields_of_a_file_for_lookups_are_listed():
     lines = [line.split() for line in found.stdout.splitlines()]
     assert ["country", "2", "stored", "whole"] in lines
     assert ["item", "3", "composed"] in lines
+    assert ["vectors", "with", "three", "values", "or", "fewer", "5"] in lines  # of those composed
+    assert "users" not in found.stdout
     told = json.loads(inspect(str(GOLDEN_FIELDS), "--json").stdout)
     assert told["full_table_bytes"] == 7 * 2 * 4
     assert told["stored_values"] == 12

@@ -83,6 +83,10 @@ def test_the_best_of_all_methods_is_taken(made: Compressed):
     assert {"codes", "product", "residual", "pca-int4"} <= {one.method for one in made.tried}
 
 
+def test_nothing_is_tried_twice_under_two_names(made: Compressed):
+    assert len({one.settings for one in made.tried}) == len(made.tried)
+
+
 def test_room_for_all_values_in_eight_bits_is_used(tmp_path: Path):
     found = small(budget="60KB", measure="reconstruction")
     assert found.method == "int8"

@@ -12,7 +12,7 @@ from torch import nn
 from examples.ctr import tables
 from examples.ctr.clicks import criteo_shaped
 from examples.ctr.compare import NETWORKS, compare
-from examples.ctr.training import auc, log_loss
+from examples.ctr.training import auc, log_loss, taught_by
 from examples.measured import add_rows
 from examples.sequences.compare import compare as compare_sequences
 from examples.sequences.histories import Histories, histories, last, windows
@@ -25,6 +25,19 @@ def test_auc_is_the_share_of_pairs_in_order():
     scores = np.array([3, 1, 2, 1], dtype=np.float32)
     assert auc(labels, scores) == (1 + 1 + 0 + 0.5) / 4
     assert log_loss(labels[:1], np.zeros(1, dtype=np.float32)) == pytest.approx(np.log(2))
+
+
+def test_a_model_teaches_its_probabilities_of_training_rows_alone():
+    class Sure(nn.Linear):
+        def forward(self, ids):
+            return torch.full((len(ids),), float(np.log(3)))  # odds of three to one
+
+    clicks = criteo_shaped(largest=100, rows=200)
+    taught = taught_by(Sure(1, 1), clicks)
+    np.testing.assert_allclose(taught.train.labels, np.full(len(clicks.train), 0.75), rtol=1e-6)
+    assert taught.train.ids is clicks.train.ids
+    assert taught.validation is clicks.validation
+    assert taught.test is clicks.test
 
 
 @pytest.mark.parametrize("bits", [8, 4, 2])

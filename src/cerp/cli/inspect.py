@@ -154,19 +154,15 @@ def _figures(found: dict[str, Any]) -> list[tuple[object, ...]]:
     terms = [(f"filter {name}", value) for name, value in (found["filter"] or {}).items()]
     if not found["dimension"]:
         return [*counts, *terms]
+    whose = "vectors" if found["backbone"] == LOOKUP else "users and items"
     return [
         *counts,
         ("numbers in a vector", found["dimension"]),
         ("stored values", found["stored_values"]),
         ("precision of values", found["precision"] or "mixed"),
         *_rows_of_codebooks(found),
-        (
-            "vectors without values"
-            if found["backbone"] == LOOKUP
-            else "users and items without values",
-            found["empty_entities"],
-        ),
-        ("users and items with three values or fewer", found["few_values"]),
+        (f"{whose} without values", found["empty_entities"]),
+        (f"{whose} with three values or fewer", found["few_values"]),
         *terms,
     ]
 

@@ -136,7 +136,10 @@ def plans(count: int, dim: int, room: int) -> list[Plan]:
     ]
     found += _best(whole, "codes", MOST_TRIED)
     found += _best([one for one in own if one.kept < 1], "codes", 2)
-    return list(dict.fromkeys(found))
+    different: dict[Plan, Plan] = {}
+    for one in found:  # codes of one book in each group are product quantisation as well
+        different.setdefault(replace(one, method="codes"), one)
+    return list(different.values())
 
 
 def smallest(count: int, dim: int) -> int:

@@ -65,24 +65,35 @@ class _KernelSoftThreshold(torch.autograd.Function):
 
 
 class _SoftThreshold(torch.autograd.Function):
-    """Keeps Ŵ and c·σ(S) for the backward pass, where plain autograd keeps five such tensors."""
+    """Keeps two tensors for the backward pass, where plain autograd keeps five."""
 
     @staticmethod
     def forward(ctx: Any, weight: Tensor, threshold: Tensor, ceiling: Tensor | float) -> Tensor:
-        cut = torch.sigmoid(threshold).mul_(ceiling)
-        pruned = torch.clamp(weight, -cut, cut).neg_().add_(weight)  # in the same memory
-        ctx.save_for_backward(pruned, cut)
-        ctx.ceiling = ceiling
+        pruned, slope = pruned_and_slope(weight, torch.sigmoid(threshold), ceiling)
+        ctx.save_for_backward(pruned, slope)
         return pruned.to(weight.dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-        # By signs, whose square says what is not zero: booleans are five times slower on CPUs.
-        pruned, cut = ctx.saved_tensors
-        sign = pruned.sign()
-        signed = sign * grad
-        slope = (cut / ctx.ceiling).sub_(1).mul_(cut)
-        return (sign * signed).to(grad.dtype), slope.mul_(signed), None
+        pruned, slope = ctx.saved_tensors
+        # Booleans in the place of hardshrink's derivative are five times slower on CPUs.
+        kept = torch.ops.aten.hardshrink_backward(grad.to(pruned.dtype), pruned, 0.0)
+        return kept.to(grad.dtype), slope * kept, None
+
+
+def pruned_and_slope(
+    weight: Tensor, share: Tensor, ceiling: Tensor | float
+) -> tuple[Tensor, Tensor]:
+    """Ŵ, and ``∂Ŵ/∂S = −c·σ'(S)·sign(W)`` where it is not 0, in the memory of ``share = σ(S)``.
+
+    W is clamped to ``sign(W)·c·σ(S)`` there. The slope is made now, while all is in cache, and no
+    memory is taken that was not used before: what is new to the cache is most of the time.
+    """
+    cut = share.mul_(ceiling)
+    clamped = torch.neg(cut)
+    torch.clamp(weight, clamped, cut, out=clamped)
+    slope = cut.div_(ceiling).sub_(1).mul_(clamped)
+    return torch.sub(weight, clamped, out=clamped), slope
 
 
 def pruning_penalty(vectors: Tensor, *, temperature: float, weight: Tensor | None = None) -> Tensor:

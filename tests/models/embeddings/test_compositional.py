@@ -625,13 +625,22 @@ def test_few_ids_give_the_bits_of_a_lookup_in_whole_codebooks(
         assert torch.equal(one.grad, other.grad)
 
 
+def test_other_codes_give_ids_other_rows():
+    codes = np.array([[0, 1], [1, 0], [1, 1]])
+    embedding = CompositionalEmbedding(3, 4, codes=codes, buckets=2)
+    before = embedding(torch.tensor([0, 1]))
+    embedding.recode(codes[[1, 0, 2]])
+    assert torch.equal(embedding(torch.tensor([1, 0])), before)
+
+
 @pytest.mark.parametrize("state", ["pruning", "masked"])
 def test_few_ids_do_not_prune_the_codebooks(state: str, monkeypatch: pytest.MonkeyPatch):
     embedding = large(state)
 
-    def refused(self: CompositionalEmbedding) -> None:
+    def refused(self: CompositionalEmbedding, *rows: torch.Tensor) -> None:
         raise AssertionError("all codebooks were pruned for a few ids")
 
+    monkeypatch.setattr(CompositionalEmbedding, "_summed", refused)
     monkeypatch.setattr(CompositionalEmbedding, "effective_weight", refused)
     assert embedding(FEW_IDS).shape == (2, 3, 8)
     with pytest.raises(AssertionError, match="all codebooks"):

@@ -33,7 +33,7 @@ from cerp.models.embeddings.positions import (
     room_for,
 )
 from cerp.models.embeddings.prunable import PrunableEmbedding
-from cerp.models.embeddings.row_sums import is_fast, sums_of_rows
+from cerp.models.embeddings.row_sums import is_fast, sums_of_pruned_rows, sums_of_rows
 from cerp.pruning.functional import pruning_penalty
 
 CODED_DEVIATION = 0.1
@@ -41,7 +41,7 @@ CODED_DEVIATION = 0.1
 FEW = 4
 """Where lookups name less than one of so many rows, only those are pruned, not the codebooks."""
 KEPT_ROWS = 1 << 20
-"""Ids of a hash up to which their rows are kept, 8 bytes each, and not computed for each batch."""
+"""Ids up to which their rows are kept, 4 bytes for each book, and not computed for each batch."""
 
 
 class CompositionalEmbedding(PrunableEmbedding):
@@ -170,6 +170,8 @@ class CompositionalEmbedding(PrunableEmbedding):
         checked_book_rows(codes, self.num_embeddings, self.book_rows[0])
         self.codes.copy_(torch.from_numpy(np.array(codes, dtype=np.int32)))
         self._compositions = {}
+        if self._kept_rows is not None:  # in their place: a recorded step goes on reading them
+            self._kept_rows.copy_(self.codes + self._starts)
 
     def codebooks(self, stacked: Tensor) -> tuple[Tensor, ...]:
         """The parts of something shaped like `weight`, one for each codebook."""
@@ -190,10 +192,18 @@ class CompositionalEmbedding(PrunableEmbedding):
         if self.state != "dense" and self._is_few(rows):
             found = _added(self._pruned_rows(rows))
         elif is_fast(self.weight):
-            found = sums_of_rows(self.effective_weight(), rows)
+            found = self._summed(rows)
         else:
             found = _added(F.embedding(rows, self.effective_weight()))
         return self._zero_padding(found, ids)
+
+    def _summed(self, rows: Tensor) -> Tensor:
+        """Sums of rows of Ŵ, fast on a CPU."""
+        threshold = self.threshold
+        if threshold is None or threshold.dtype != self.ceiling.dtype:
+            return sums_of_rows(self.effective_weight(), rows)
+        self._refuse_stale_wrapper()
+        return sums_of_pruned_rows(self.weight, threshold, self.shift, self.ceiling, rows)
 
     def _is_most(self, ids: Tensor) -> bool:
         """Whether to make the whole table, of learned codes, for so many ids: it has no more."""
@@ -302,19 +312,18 @@ class CompositionalEmbedding(PrunableEmbedding):
         lookups refuse.
         """
         ids = checked_ids(ids).long()
+        if torch.compiler.is_compiling() or self.num_embeddings > KEPT_ROWS:
+            return self._computed_rows(ids)
+        if self._kept_rows is None or self._kept_rows.device != self.weight.device:
+            every = torch.arange(self.num_embeddings, device=self.weight.device)
+            self._kept_rows = self._computed_rows(every).int()
+        return F.embedding(ids, self._kept_rows)
+
+    def _computed_rows(self, ids: Tensor) -> Tensor:
+        """`_rows` by arithmetic, or from codes."""
         if self.hash is None:
             assert self.codes is not None
             return F.embedding(ids, self.codes) + self._starts
-        if torch.compiler.is_compiling() or self.num_embeddings > KEPT_ROWS:
-            return self._hashed(ids)
-        if self._kept_rows is None or self._kept_rows.device != self.weight.device:
-            every = torch.arange(self.num_embeddings, device=self.weight.device)
-            self._kept_rows = self._hashed(every).int()
-        return F.embedding(ids, self._kept_rows)
-
-    def _hashed(self, ids: Tensor) -> Tensor:
-        """`_rows` by arithmetic."""
-        assert self.hash is not None
         in_p, in_q = self.hash(places_of(ids, self.positions, self.num_embeddings))
         return torch.stack([in_p, torch.where(in_q < 0, in_q, in_q + self.book_rows[0])], -1)
 
