@@ -274,7 +274,7 @@ class _Search:
         filled = np.where(scores == 0, model.floor, scores)
         filled[history] = -np.inf
         filled[self.edges.item_degrees == 0] = -np.inf
-        return top_k(filled[None], k)[0][0]
+        return top_k(filled[None], k)[0].reshape(-1)
 
     def rankings_by_items(self, exponents: Exponents, ends: list[DoubleArray]) -> Rankings:
         """The scores by each of the ends, to float32's precision, from ``Rᵀ D_q R``."""
