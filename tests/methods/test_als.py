@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_limits
 
 import cerp
 from cerp.artifact import Encoding, decode, section_bytes
@@ -62,6 +63,11 @@ def test_the_same_seed_gives_the_same_bits_whatever_the_threads(splits: Splits):
         torch.set_num_threads(threads)
     assert first.tobytes() == again.tobytes()
     assert first.tobytes() != als_vectors(splits.train, SETTINGS, seed=4).tobytes()
+
+
+def test_the_package_has_nothing_to_warn_of_where_the_blas_has_threads(splits: Splits):
+    with threadpool_limits(2, "blas"):  # its warning would be an error here
+        als_vectors(splits.train, SETTINGS, seed=0)
 
 
 def test_lists_are_those_of_the_package_itself(splits: Splits):

@@ -49,16 +49,17 @@ def als_vectors(train: Interactions, settings: AlsSettings, seed: int) -> Float3
         weights = train.weight / train.weight.mean(dtype=np.float64).astype(np.float32)
     shape = train.num_users, train.num_items
     taken = csr_matrix((weights, (train.user, train.item)), shape=shape)
-    model = AlternatingLeastSquares(
-        factors=settings.rank,
-        regularization=settings.regularization,
-        alpha=settings.alpha,
-        iterations=settings.iterations,
-        num_threads=torch.get_num_threads(),
-        random_state=seed,
-    )
-    # Threads of the BLAS inside those of the package wait for each other; it warns of them.
+    # Threads of the BLAS inside those of the package wait for each other; it warns of them, when
+    # a model is made as when it is fitted.
     with threadpool_limits(1, "blas"):
+        model = AlternatingLeastSquares(
+            factors=settings.rank,
+            regularization=settings.regularization,
+            alpha=settings.alpha,
+            iterations=settings.iterations,
+            num_threads=torch.get_num_threads(),
+            random_state=seed,
+        )
         model.fit(taken, show_progress=False)
     vectors: Float32Array = np.concatenate([model.user_factors, model.item_factors])
     return vectors
