@@ -86,6 +86,21 @@ def test_both_ways_to_sum_give_the_same_trials(splits: Splits, monkeypatch: pyte
         assert first.score == pytest.approx(second.score, abs=2e-3)
 
 
+def test_users_whom_paths_lead_to_few_items_get_popular_ones_as_in_evaluation(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    splits = splits_of(2, users=30, items=60, tastes=10)
+    monkeypatch.setattr(search, "FEW_ITEMS", 0)
+    found = search_exponents(splits, quiet=True)
+    model = GraphFilter(Edges.of(splits.train), found.exponents)
+    strengths = model.strengths(np.arange(splits.num_users, dtype=np.int32))
+    strengths[splits.train.user, splits.train.item] = 0
+    few = (strengths > 0).sum(axis=1) < 10
+    assert 0 < few.sum() < len(few)  # of some users, not of all
+    judged = evaluate(model, splits, on="valid", ks=(10,)).mean["ndcg@10"]
+    assert found.score == pytest.approx(judged, abs=1e-12)
+
+
 def test_the_search_never_reads_the_test_part(splits: Splits):
     empty = splits.test.subset(np.zeros(len(splits.test), dtype=bool))
     blind = Splits(splits.train, splits.valid, empty)
