@@ -149,8 +149,12 @@ class GraphFilter:
 
     def strengths(self, users: Int32Array) -> Float32Array:
         """F itself for some users of training: 0 where no path leads, (len(users), num_items)."""
-        result = np.empty((len(users), self.num_items), dtype=np.float32)
-        for row, sums in zip(result, self.sums(self._histories(users)), strict=True):
+        return self.strengths_of(self._histories(users))
+
+    def strengths_of(self, histories: Sequence[Int32Array]) -> Float32Array:
+        """The same for anyone, by distinct item codes of each, ascending."""
+        result = np.empty((len(histories), self.num_items), dtype=np.float32)
+        for row, sums in zip(result, self.sums(histories), strict=True):
             row[:] = np.multiply(sums, self.end, out=sums)
         return result
 

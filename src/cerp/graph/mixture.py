@@ -61,10 +61,28 @@ def log_share(strengths: Float32Array, taken: npt.NDArray[Any], epsilon: float) 
         Positive.
 
     """
-    peak = _peak(strengths, taken)
-    reached = np.flatnonzero(strengths) if peak > 0 else np.empty(0, dtype=np.intp)
+    reached = np.flatnonzero(strengths)
     result = np.full(len(strengths), natural_log(np.array([epsilon]))[0])
-    result[reached] = natural_log(epsilon + strengths[reached].astype(np.float64) / peak)
+    result[reached] = natural_log(shares(strengths[reached], peak_of(strengths, taken), epsilon))
+    return result
+
+
+def peak_of(strengths: Float32Array, taken: npt.NDArray[Any]) -> float:
+    """The largest strength of an item that is not taken; infinity where it is 0: all shares are."""
+    free = strengths.copy()
+    free[taken] = 0
+    return float(free.max(initial=0)) or np.inf
+
+
+def shares(
+    strengths: Float32Array,
+    peak: float | DoubleArray,
+    epsilon: float,
+    out: DoubleArray | None = None,
+) -> DoubleArray:
+    """``ε + F / max F`` of some strengths, given that maximum as `peak_of` has it."""
+    result: DoubleArray = np.divide(strengths, peak, out=out, dtype=np.float64)
+    result += epsilon
     return result
 
 
@@ -252,7 +270,7 @@ class _Search:
             strengths = self.model.strengths(users)
             histories = [edges.history(int(user)) for user in users]
             unknown = np.array([not len(history) for history in histories])
-            shares: dict[float, DoubleArray] = {}
+            logs: dict[float, DoubleArray] = {}
             for one in wanted:
                 if one == "filter":
                     result = strengths.copy()
@@ -261,15 +279,15 @@ class _Search:
                     result = scores.copy()
                 else:
                     beta, epsilon = one
-                    if epsilon not in shares:
-                        shares.clear()  # pairs come ε by ε
-                        shares[epsilon] = np.stack(
+                    if epsilon not in logs:
+                        logs.clear()  # pairs come ε by ε
+                        logs[epsilon] = np.stack(
                             [
                                 log_share(row, history, epsilon)
                                 for row, history in zip(strengths, histories, strict=True)
                             ]
                         )
-                    result = (scores + beta * shares[epsilon]).astype(np.float32)
+                    result = (scores + beta * logs[epsilon]).astype(np.float32)
                 if unknown.any():
                     popular = np.zeros(edges.num_items, dtype=np.float32)
                     unreached_by_popularity(popular, edges.item_degrees)
@@ -283,10 +301,3 @@ def as_numpy(scores: Any) -> Float32Array:
     """Scores of NumPy or torch as a float32 array of our own."""
     plain = scores if isinstance(scores, np.ndarray) else scores.detach().cpu().numpy()
     return np.array(plain, dtype=np.float32)
-
-
-def _peak(strengths: Float32Array, taken: npt.NDArray[Any]) -> float:
-    """The largest strength of an item that is not taken."""
-    free = np.ones(len(strengths), dtype=bool)
-    free[taken] = False
-    return float(strengths[free].max(initial=0))

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from cerp.artifact.model import FloatArray, ShippedModel
 from cerp.data.ids import Int32Array
-from cerp.graph.mixture import log_share
+from cerp.graph.arithmetic import natural_log
+from cerp.graph.mixture import log_share, peak_of, shares
 from cerp.runtime.first_list import FirstListRanker, suits
 from cerp.runtime.limits import Limits
 from cerp.runtime.neighbour_ranker import NeighbourRanker
@@ -88,22 +89,28 @@ class MixtureRanker:
         if not isinstance(head, DotHead):
             return best_of(self.scores(asked, slice(None)), k, excluded)
         estimates, margin = head.estimates(asked.queries)
-        shares = np.zeros(estimates.shape)
-        popular = np.zeros(len(asked), dtype=bool)
-        for place, share in enumerate(self._shares(asked.histories)):
-            if share is None:
-                popular[place] = True
+        strengths = self.paths.model.strengths_of(asked.histories)
+        peaks, largest = np.ones(len(asked)), np.zeros(len(asked))
+        share = np.empty(strengths.shape[1])
+        for place, history in enumerate(asked.histories):
+            if not len(history):
                 estimates[place] = self.paths.model.floor
-            else:
-                shares[place] = share
-                estimates[place] += self.mixing.beta * share
+                continue
+            peaks[place] = peak_of(strengths[place], history)
+            # NumPy's logarithm, which is fast and whose last bits differ between machines.
+            shares(strengths[place], peaks[place], self.mixing.epsilon, out=share)
+            np.log(share, out=share)
+            largest[place] = max(-share.min(), share.max(), 0)
+            estimates[place] += np.multiply(self.mixing.beta, share, out=share)
         # The estimates, their parts and the exact scores are each rounded once to float32.
         margin = margin + 4 * UNIT_ROUNDOFF * np.abs(estimates).max(axis=1, initial=0)
-        margin += 4 * UNIT_ROUNDOFF * self.mixing.beta * np.abs(shares).max(axis=1, initial=0)
+        margin += 4 * UNIT_ROUNDOFF * self.mixing.beta * largest
         excluded.mask(estimates)
         rows, columns = contenders(estimates, k, margin)
         products = pair_products(asked.queries, rows, head.items, columns).astype(np.float32)
-        exact = self._sum(products, shares[rows, columns])
+        chosen = shares(strengths[rows, columns], peaks[rows], self.mixing.epsilon)
+        exact = self._sum(products, natural_log(chosen))
+        popular = np.array([not len(history) for history in asked.histories], dtype=bool)
         is_popular = popular[rows]
         exact[is_popular] = self.paths.model.floor[columns[is_popular]]
         return ranked(rows, columns, exact, len(asked), k)
@@ -121,6 +128,6 @@ class MixtureRanker:
             else:
                 yield None
 
-    def _sum(self, products: FloatArray, shares: DoubleArray) -> FloatArray:
-        total: DoubleArray = products.astype(np.float64) + self.mixing.beta * shares
+    def _sum(self, products: FloatArray, logs: DoubleArray) -> FloatArray:
+        total: DoubleArray = products.astype(np.float64) + self.mixing.beta * logs
         return total.astype(np.float32)
