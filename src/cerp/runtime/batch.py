@@ -19,7 +19,8 @@ from cerp.artifact.model import FloatArray
 from cerp.cores import available_cores
 from cerp.data.ids import Int32Array, Int64Array
 from cerp.errors import ConfigError
-from cerp.runtime.recommending import NOWHERE, SCORE_BYTES, Places, Runtime
+from cerp.runtime.coded_lists import NOWHERE, Places
+from cerp.runtime.recommending import SCORE_BYTES, Runtime
 from cerp.runtime.selection import Lists
 
 AHEAD = 2

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from cerp.artifact.model import FloatArray, ShippedModel
-from cerp.data.ids import Id, Ids, Int32Array, Int64Array
+from cerp.data.ids import Id, Ids, Int32Array
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError
 from cerp.evaluation.evaluate import Scorer, entries_of
-from cerp.runtime.cold_start import NOTHING, Unknown, popular_lists
+from cerp.runtime.coded_lists import CodedLists, Places, checked_length, distinct, joined
+from cerp.runtime.cold_start import Unknown
 from cerp.runtime.limits import MAX_MEMORY, Limits
 from cerp.runtime.mixture_ranker import ranker_of
 from cerp.runtime.neighbour_ranker import ASK_BY_ITEMS
 from cerp.runtime.rankers import Ranker
-from cerp.runtime.scoring import Excluded, best_of, blocks
+from cerp.runtime.scoring import blocks
 from cerp.runtime.selection import Lists
 
 SCORE_BYTES = 24 * 2**20
@@ -73,6 +74,7 @@ class Runtime:
         self._unknown = Unknown(model)
         ranker = ranker_of(model, limits, one_list_first=one_list_first)
         self._ranker = self._unknown.ranker(ranker)
+        self._lists = CodedLists(self._ranker, self._unknown, model.seen)
 
     def __repr__(self) -> str:
         """Who is in it, how it scores, what it takes, and how good it was."""
@@ -223,16 +225,19 @@ class Runtime:
 
         """
         codes = self._codes(users)
-        wanted = self._wanted(
-            k,
-            self._items(exclude),
-            None if candidates is None else self._items(candidates),
-            unseen_items=unseen_items,
-        )
+        excluded = self._items(exclude)
+        chosen = None if candidates is None else self._items(candidates)
         found: list[list[Recommendation]] = []
         for block in blocks(len(codes), 4 * len(self.items), SCORE_BYTES):
-            seen = self._seen(codes[block]) if exclude_seen else None
-            found += self._named(self._best(self._ranker.of_users(codes[block]), wanted, seen))
+            lists = self.lists_of(
+                codes[block],
+                k,
+                exclude_seen=exclude_seen,
+                excluded=excluded,
+                candidates=chosen,
+                unseen_items=unseen_items,
+            )
+            found += self._named(lists)
         return found
 
     def lists_of(
@@ -266,9 +271,9 @@ class Runtime:
             Item codes and scores, one user after the other.
 
         """
-        wanted = self._wanted(k, excluded, candidates, unseen_items=unseen_items)
-        seen = self._seen(users) if exclude_seen else None
-        return self._best(self._ranker.of_users(users), wanted, _joined(seen, taken))
+        wanted = self._lists.wanted(k, excluded, candidates, unseen_items=unseen_items)
+        seen = self._lists.seen(users) if exclude_seen else None
+        return self._lists.of_users(users, wanted, joined(seen, taken))
 
     def lists_for(
         self,
@@ -282,12 +287,9 @@ class Runtime:
     ) -> Lists:
         """The one list of someone new, by code; `lists_of` and `recommend_for` say the rest."""
         self._refuse_taste(len(liked))
-        wanted = self._wanted(k, excluded, candidates, unseen_items=unseen_items)
+        wanted = self._lists.wanted(k, excluded, candidates, unseen_items=unseen_items)
         seen = (np.zeros(len(liked), dtype=np.int64), liked) if exclude_seen else None
-        telling = np.setdiff1d(liked, self._unknown.items, assume_unique=True)
-        if not telling.size:
-            return self._popular(wanted, seen)
-        return self._best(self._ranker.of_liked(telling), wanted, seen)
+        return self._lists.of_liked(liked, wanted, seen)
 
     def recommend_for(
         self,
@@ -358,7 +360,7 @@ class Runtime:
         """
         code = int(self.items.encode([item], what="item")[0])
         hidden = self._unknown.items
-        found = self._named(self._ranker.similar(code, _checked(k) + len(hidden)))[0]
+        found = self._named(self._ranker.similar(code, checked_length(k) + len(hidden)))[0]
         if len(hidden):
             unseen = set(self.items.decode(hidden))
             found = [place for place in found if place.item not in unseen]
@@ -420,7 +422,7 @@ class Runtime:
             In native item order.
 
         """
-        return self.items.decode(self._seen(self._codes([user]))[1])
+        return self.items.decode(self._lists.seen(self._codes([user]))[1])
 
     def _refuse_taste(self, count: int) -> None:
         if count and not self.takes_liked_items:
@@ -439,67 +441,9 @@ class Runtime:
         self.refuse_without_users()
         return self.users.encode(users, what="user")
 
-    def _seen(self, users: Int32Array) -> Places:
-        """The items of some users: (position of the user among those given, item)."""
-        if self.model.seen is None:
-            raise ConfigError(
-                "this model does not say what users have seen; pass exclude_seen=False, or export "
-                "it with the seen items"
-            )
-        starts = self.model.seen.offsets[users].tolist()
-        ends = self.model.seen.offsets[users + 1].tolist()
-        found = [self.model.seen.items[start:end] for start, end in zip(starts, ends, strict=True)]
-        rows = np.repeat(np.arange(len(users)), [len(items) for items in found])
-        return rows, np.concatenate(found)
-
     def _items(self, items: Iterable[Id]) -> Int32Array:
         """Their codes, distinct and ascending."""
-        return _distinct(self.items.encode(items, what="item"))
-
-    def _wanted(
-        self,
-        k: int,
-        excluded: Int32Array | None,
-        candidates: Int32Array | None,
-        *,
-        unseen_items: bool,
-    ) -> _Wanted:
-        excluded = NOTHING if excluded is None else excluded
-        if not unseen_items and len(self._unknown.items):
-            excluded = _distinct(np.concatenate([excluded, self._unknown.items]))
-        if candidates is None:
-            return _Wanted(_checked(k), excluded)
-        return _Wanted(_checked(k), excluded, np.setdiff1d(candidates, excluded))
-
-    def _popular(self, wanted: _Wanted, seen: Places | None) -> Lists:
-        """The list of someone of whom nothing is known."""
-        popular = self._unknown.popular
-        if popular is None:
-            raise ConfigError(
-                "there are no liked items to recommend from, and this file does not say which "
-                "items are popular; name at least one item that was in training, or export the "
-                "model with the seen items, or with popularity=True"
-            )
-        rows, items = seen or NOWHERE
-        hidden = Excluded(rows, items, wanted.excluded)
-        if wanted.candidates is not None:
-            others = np.setdiff1d(np.arange(len(popular)), wanted.candidates)
-            hidden = hidden._replace(everywhere=others)
-        return popular_lists(popular, 1, wanted.k, hidden)
-
-    def _best(self, asked: Any, wanted: _Wanted, seen: Places | None) -> Lists:
-        rows, items = seen or NOWHERE
-        if wanted.candidates is None:
-            excluded = Excluded(rows, items, wanted.excluded)
-            return self._ranker.best(asked, wanted.k, excluded)
-        if not wanted.candidates.size:
-            none = [0] * len(asked)
-            return Lists(none, none, NOTHING, NOTHING.astype(np.float32))
-        columns = np.searchsorted(wanted.candidates, items)
-        known = wanted.candidates.take(columns, mode="clip") == items
-        scores = self._ranker.scores(asked, wanted.candidates)
-        found = best_of(scores, wanted.k, Excluded(rows[known], columns[known], NOTHING))
-        return found._replace(columns=wanted.candidates[found.columns])
+        return distinct(self.items.encode(items, what="item"))
 
     def _named(self, found: Lists) -> list[list[Recommendation]]:
         """Lists by original ids."""
@@ -519,40 +463,3 @@ class _OfHistories:
         ends = np.searchsorted(rows, np.arange(1, len(users)))
         asked = self._ranker.of_histories(np.split(items, ends))
         return self._ranker.scores(asked, slice(None))
-
-
-class _Wanted(NamedTuple):
-    """What a request asks for, by code."""
-
-    k: int
-    excluded: Int32Array
-    """Ascending."""
-    candidates: Int32Array | None = None
-    """Ascending, without those excluded."""
-
-
-Places = tuple[Int64Array, Int32Array]
-"""Rows of a batch, and for each an item code."""
-NOWHERE: Places = np.empty(0, dtype=np.int64), NOTHING
-
-
-def _joined(seen: Places | None, taken: Places | None) -> Places | None:
-    """All places of two lots, by row and item."""
-    if seen is None or taken is None:
-        return seen or taken
-    rows = np.concatenate([seen[0], taken[0]])
-    items = np.concatenate([seen[1], taken[1]])
-    order = np.lexsort((items, rows))
-    return rows[order], items[order]
-
-
-def _distinct(codes: Int32Array) -> Int32Array:
-    """Ascending. ``np.unique`` would import NumPy's masked arrays for the first list."""
-    codes = np.sort(codes)
-    return codes[np.diff(codes, prepend=-1) > 0]
-
-
-def _checked(k: int) -> int:
-    if k < 1:
-        raise ConfigError(f"a list needs k of at least 1, got {k}")
-    return k
