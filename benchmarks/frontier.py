@@ -2,13 +2,16 @@
 
     CERP_DATA_DIR=... python benchmarks/frontier.py --dataset lastfm --work WORK
         [--sizes 30KB,60KB,120KB] [--methods filter,neighbours,pq,rq] [--values int8] [--seed 0]
+    python benchmarks/frontier.py --dataset gowalla --runs RUN... --values int8,int4
     python benchmarks/frontier.py --dataset gowalla --collect
     PYTHONPATH=tools python benchmarks/frontier.py --dataset gowalla --check
 
 Each method is trained for each size, chosen on validation as always, and its *file* is judged. A
-row that is there is not measured again. `--collect` takes over rows of what has been measured
-otherwise, where it has a file: `*-runs.json` of the paper's recipes, `students.json`,
-`mixtures.json`, `neighbours.json`, and `filter.json`, whose file is made anew to know its bytes.
+row that is there is not measured again. `--runs` are folders of finished runs by `cerp train`: the
+files that `cerp export --values` makes of them are judged as they are. `--collect` takes over
+rows of what has been measured otherwise, where it has a file: `*-runs.json` of the paper's recipes,
+`students.json`, `mixtures.json`, `neighbours.json`, and `filter.json`, whose file is made anew to
+know its bytes.
 `--check` says at which sizes what validation chooses is within 2% of the best on test.
 
 `pq` and `rq` are product and residual quantisation of the final vectors of a full-size LightGCN,
@@ -24,19 +27,27 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from machine import RESULTS
 
-from cerp.artifact import ComposedEmbedding, Encoding, ShippedModel, Table, decode, encode
+from cerp.artifact import (
+    ComposedEmbedding,
+    Encoding,
+    ShippedModel,
+    Table,
+    ValuesCodec,
+    decode,
+    encode,
+)
 from cerp.assignment.index import Combine, Index
 from cerp.assignment.residual_kmeans import learn_codes
 from cerp.budget import parse_size
 from cerp.config import Config, RunOptions
 from cerp.data.datasets import load
 from cerp.data.ids import Float32Array
-from cerp.data.splits import Splits
+from cerp.data.splits import PARTS, Splits
 from cerp.errors import BudgetError
 from cerp.evaluation.evaluate import evaluate
 from cerp.export.to_arrays import final_vectors, ship_filter
@@ -46,7 +57,7 @@ from cerp.graph.term import FilterTerm
 from cerp.portfolio.folder import copy_run
 from cerp.portfolio.members import MEMBERS, Member
 from cerp.presets import teacher_preset
-from cerp.runs.fit import fit_all
+from cerp.runs.fit import fit_all, load_run
 from cerp.runs.folder import RunFolder
 from cerp.runtime import Runtime
 from cerp.sizing.file_overhead import longest_facts
@@ -71,6 +82,7 @@ def main() -> None:
     names = [*(member.name for member in MEMBERS), *QUANTISED]
     parser.add_argument("--methods", default=",".join(names))
     parser.add_argument("--values", help="one precision alone, which saves trainings")
+    parser.add_argument("--runs", type=Path, nargs="*", default=[], help="finished ones")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--collect", action="store_true")
     parser.add_argument("--check", action="store_true")
@@ -84,6 +96,12 @@ def main() -> None:
         add(given.dataset, collected(given.dataset))
         add(given.dataset, collected_mixtures(given.dataset))
         add(given.dataset, collected_without_vectors(given.dataset, splits))
+        return
+    if given.runs:
+        for run in given.runs:
+            add(
+                given.dataset, exported(given.dataset, splits, run, (given.values or "").split(","))
+            )
         return
     for name in given.methods.split(","):
         for size in given.sizes.split(","):
@@ -102,10 +120,7 @@ def measured(
         file = quantised(splits, teacher(splits, given), name, size, given.seed)
         if file is None:
             return None
-        runtime = Runtime(decode(file))
-        valid, test = (
-            evaluate(runtime, splits, on=part).mean["ndcg@10"] for part in ("valid", "test")
-        )
+        valid, test = judged(file, splits)
         return {**row, "file_bytes": len(file), "ndcg10": test, "valid_ndcg10": valid}
     [member] = [one for one in MEMBERS if one.name == name]
     own = RunFolder(given.work / f"{name}-{size}-{given.seed}")
@@ -130,6 +145,39 @@ def measured(
         "values": facts.values,
         "seconds": facts.seconds,
     }
+
+
+def judged(file: bytes, splits: Splits) -> tuple[float, float]:
+    """NDCG@10 of a file on validation and on test."""
+    runtime = Runtime(decode(file))
+    valid, test = (evaluate(runtime, splits, on=part) for part in PARTS[1:])
+    return valid.mean["ndcg@10"], test.mean["ndcg@10"]
+
+
+def exported(
+    dataset: str, splits: Splits, run: Path, precisions: list[str]
+) -> Iterator[dict[str, Any]]:
+    """Rows of a run's models as it wrote them, and in other precisions."""
+    for model in load_run(run, splits):
+        name = "full" if model.config.method == "full" else model.config.backbone
+        own = model.encoding.values
+        for values in get_args(ValuesCodec):
+            if values != own and values not in precisions:
+                continue
+            file = model.file(None if values == own else Encoding(values))
+            if values == own:
+                valid, test = (model.metrics[part]["ndcg@10"] for part in ("valid", "test"))
+            else:
+                valid, test = judged(file, splits)
+            yield {
+                "method": "mixture" if model.filter and name == "lightgcn" else name,
+                "dataset": dataset,
+                "budget": f"{model.budget} {values}",
+                "file_bytes": len(file),
+                "ndcg10": test,
+                "valid_ndcg10": valid,
+                "seed": model.config.seed,
+            }
 
 
 def is_untrained(member: Member) -> bool:
