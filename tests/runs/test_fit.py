@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -104,6 +105,13 @@ def test_a_run_goes_on_only_when_told_to(tmp_path: Path):
         quick(budget="80%", output=tmp_path)
     again = quick(budget="80%", output=tmp_path, resume=True)
     assert again.facts == first.facts
+
+
+def test_raw_ids_without_a_test_part_have_nothing_to_give_away(tmp_path: Path):
+    # It used to end in an error after all of the training.
+    settings = QUICK | {"backbone": "mf", "ordering": "native", "verbose": False}
+    cerp.fit(splits().without_test(), budget="80%", output=tmp_path, **settings)
+    assert json.loads((tmp_path / "metrics.json").read_text())["id_leak"] is None
 
 
 def test_a_fitted_model_answers_as_its_file_does_and_is_judged_alike(tmp_path: Path):

@@ -68,8 +68,9 @@ class Pipeline:
 
     def result(self, models: list[FittedModel]) -> dict[str, Any]:
         """What ``metrics.json`` holds."""
-        # Native order may read the test set off the ids: its results say how much.
-        leak = _leak_of(self.splits) if self.config.ordering == "native" else None
+        # Native order may read the test set off the ids: its results say how much, if there is one.
+        may_leak = self.config.ordering == "native" and len(self.splits.test)
+        leak = _leak_of(self.splits) if may_leak else None
         return {
             "config": self.config.to_dict(),
             "fingerprint": self.splits.fingerprint,
