@@ -9,6 +9,8 @@ PART is one of
 - ``search``: γ, learning rates and decay of the `paper` preset at 99% on validation, from the
   grids that the paper prints: one setting after the other, in the order of `GRIDS`, twice;
 - ``rates``: the learning rate of pruning once more, by the mean over 90, 95 and 99%;
+- ``clock``: in how many epochs thresholds come up to the weights (with 3 to 5 the first entry falls
+  in the second or third), jointly with the learning rate of pruning, by the same mean;
 - ``table``: the paper's table 3: the preset, without the penalty, and without the halving of γ,
   at 90, 95 and 99%, judged on the test part;
 - ``readings``: the same for other readings of the printed equation and of the authors' code;
@@ -54,6 +56,7 @@ from cerp.runs.fit import fit_all
 from cerp.training.penalties import PENALTIES, complementary
 
 FILE = RESULTS / "regularizer.json"
+PARTS = ("search", "rates", "clock", "table", "readings", "default")
 BUDGETS = ("90%", "95%", "99%")
 GAMMAS = (1.0, 0.1, 0.01, 1e-3, 1e-4)
 GRIDS: dict[str, tuple[float, ...]] = {
@@ -66,6 +69,8 @@ GRIDS: dict[str, tuple[float, ...]] = {
 """What the paper says it chose from; the search starts at the first of each."""
 ROUNDS = 2
 """The best value of a setting may be another one once all have been chosen."""
+RISES = (3, 4, 5)
+"""Epochs in which thresholds come up to the weights."""
 TABLE: dict[str, dict[str, Any]] = {
     "penalty": {},
     "no_penalty": {"prune.gamma": 0.0},
@@ -217,6 +222,16 @@ class Recipe:
         scores = dict(zip(GRIDS[path], self.scores(backbone, runs), strict=True))
         print(f"{self.dataset} {backbone}: {scores}")
 
+    def clock(self, backbone: str) -> None:
+        """The longer thresholds rise, the more is learned before the first entry falls."""
+        start, path = self.paper(backbone, BUDGETS), "prune.learning_rate"
+        settings = [
+            {"prune.epochs": epochs, path: rate} for epochs, rate in product(RISES, GRIDS[path])
+        ]
+        scores = self.scores(backbone, [Wanted("paper", start, one) for one in settings])
+        for one, score in zip(settings, scores, strict=True):
+            print(f"{self.dataset} {backbone}: {score:.5f} {one}")
+
     def table(self, backbone: str) -> None:
         """All variants, the first seed of each first."""
         self.judged(backbone, self.asked(TABLE))
@@ -337,7 +352,7 @@ def score_of(run: dict[str, Any] | None) -> float:
 def main() -> None:
     """Run what is missing."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("part", choices=("search", "rates", "table", "readings", "default"))
+    parser.add_argument("part", choices=PARTS)
     parser.add_argument("--dataset", default="ml-100k")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--backbones", default="lightgcn,mlp")
