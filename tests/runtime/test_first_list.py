@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cerp.artifact import ComposedEmbedding, Index, Seen, ShippedModel, Table
+from cerp.artifact import (
+    ComposedEmbedding,
+    FilterTerm,
+    Index,
+    Mixing,
+    Seen,
+    ShippedModel,
+    Table,
+)
 from cerp.data.ids import Ids
 from cerp.errors import ScoreError
+from cerp.graph.filter import Exponents
 from cerp.runtime import Runtime, first_list
 from cerp.runtime.column_steps import ColumnSteps
 from cerp.runtime.first_list import FewRows, FirstListRanker
 from cerp.runtime.limits import Limits
+from cerp.runtime.mixture_ranker import MixtureRanker, ranker_of
 from cerp.runtime.propagation import propagate
 from cerp.runtime.rankers import VectorRanker
 from cerp.runtime.scoring import Excluded
@@ -103,6 +115,29 @@ def test_a_second_list_and_several_users_have_the_vectors_of_all():
     assert runtime.recommend_many([2, 4])[1] == one
     assert Runtime(lightgcn(1), one_list_first=True).recommend_many([2, 4])[1] == one
     assert Runtime(lightgcn(1)).recommend(4) == one
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.5, 8.0])
+@pytest.mark.parametrize("user", [0, 17, 39])
+def test_the_first_list_of_a_mixture_is_that_of_all_vectors(user: int, beta: float):
+    term = FilterTerm(Exponents(q=0.5, p=0.5, r=0.25), Mixing(beta, 0.01))
+    model, limits = replace(lightgcn(1), filter=term), Limits.of("1GB", None)
+    first, full = (ranker_of(model, limits, one_list_first=is_first) for is_first in (True, False))
+    assert isinstance(first, MixtureRanker)
+    asked = first.of_users(np.array([user], dtype=np.int32))
+    found, expected = (one.best(asked, 10, NOTHING) for one in (first, full))
+    assert "full" not in vars(first.vectors)
+    assert found.columns[:10].tolist() == expected.columns[:10].tolist()
+    assert found.scores[:10].tobytes() == expected.scores[:10].tobytes()
+    # A second list has the vectors of all.
+    assert first.best(asked, 10, NOTHING).scores[:10].tobytes() == found.scores[:10].tobytes()
+    assert "full" in vars(first.vectors)
+
+
+def test_someone_without_items_gets_popularity_from_a_mixture_at_once():
+    term = FilterTerm(Exponents(q=0.5, p=0.5, r=0.25), Mixing(2.0, 0.01))
+    model = replace(lightgcn(1), filter=term)
+    assert Runtime(model, one_list_first=True).recommend(3) == Runtime(model).recommend(3)
 
 
 def test_where_many_items_tie_the_vectors_of_all_decide(monkeypatch: pytest.MonkeyPatch):

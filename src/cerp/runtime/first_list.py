@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -24,7 +25,15 @@ from cerp.runtime.column_steps import ColumnSteps
 from cerp.runtime.limits import Limits
 from cerp.runtime.propagation import DoubleArray
 from cerp.runtime.rankers import Histories, VectorRanker
-from cerp.runtime.scoring import LARGEST_SCORE, Excluded, Queries, blocks, norms, pair_products
+from cerp.runtime.scoring import (
+    LARGEST_SCORE,
+    Excluded,
+    Queries,
+    ScoringHead,
+    blocks,
+    norms,
+    pair_products,
+)
 from cerp.runtime.selection import SMALLEST, Lists, product_error, ranked
 from cerp.runtime.vectors import composed_table
 
@@ -41,7 +50,19 @@ ROUNDOFF = 2.0**-53
 def suits(model: ShippedModel) -> bool:
     """Whether the model is one of vectors that are propagated and multiplied."""
     is_composed = isinstance(model.embedding, ComposedEmbedding) and model.seen is not None
-    return bool(model.layers) and model.head == "dot" and model.filter is None and is_composed
+    return bool(model.layers) and model.head == "dot" and is_composed
+
+
+class Term(Protocol):
+    """What is added to the scores of one list, such as what a graph filter says."""
+
+    estimates: DoubleArray
+    """Of all items."""
+    error: float
+    """How far those may be off, with what the rounding of a sum loses of them."""
+
+    def added(self, scores: FloatArray, items: Int64Array) -> FloatArray:
+        """Exact sums, given the exact scores of some items."""
 
 
 class FirstListRanker:
@@ -62,6 +83,11 @@ class FirstListRanker:
     def full(self) -> VectorRanker:
         """With the vectors of all nodes."""
         return VectorRanker(self.model, self.limits)
+
+    @property
+    def head(self) -> ScoringHead:
+        """Of all vectors."""
+        return self.full.head
 
     def of_users(self, users: Int32Array) -> Queries:
         """Their vectors."""
@@ -84,9 +110,15 @@ class FirstListRanker:
 
     def best(self, asked: Queries, k: int, excluded: Excluded) -> Lists:
         """The k best of all items for each query."""
-        few, self.few = self.few, None  # whoever asks again has all vectors
-        found = few.best(asked, k, excluded) if few is not None and len(asked) == 1 else None
+        found = self.first(asked, k, excluded)
         return self.full.best(asked, k, excluded) if found is None else found
+
+    def first(
+        self, asked: Queries, k: int, excluded: Excluded, term: Term | None = None
+    ) -> Lists | None:
+        """One list, by vectors and a term; None where it takes the vectors of all nodes."""
+        few, self.few = self.few, None  # whoever asks again has all vectors
+        return None if few is None or len(asked) != 1 else few.best(asked, k, excluded, term)
 
     def similar(self, item: int, k: int) -> Lists:
         """By the cosine of vectors."""
@@ -128,7 +160,9 @@ class FewRows:
             found[:, column] = defined[nodes]
         return found
 
-    def best(self, queries: Queries, k: int, excluded: Excluded) -> Lists | None:
+    def best(
+        self, queries: Queries, k: int, excluded: Excluded, term: Term | None = None
+    ) -> Lists | None:
         """The list of one query; None where too many items can be in it."""
         largest = self._largest_scores(queries)
         if not largest.max() < LARGEST_SCORE:
@@ -136,8 +170,11 @@ class FewRows:
         dim = self.table.shape[1]
         underflow = (self.steps.most_sums + 1) * dim * SMALLEST
         margin = (product_error(dim) + self.error) * largest + underflow
-        products = (self.table @ queries[0].astype(np.float32)).astype(np.float64)
-        estimates = self.steps.of_items(products[: self.num_users], products[self.num_users :])
+        start = (self.table @ queries[0].astype(np.float32)).astype(np.float64)
+        estimates = self.steps.of_items(start[: self.num_users], start[self.num_users :])
+        if term is not None:
+            estimates += term.estimates
+            margin += term.error
         allowed = np.zeros((1, len(estimates)), dtype=np.float32)
         excluded.mask(allowed)
         estimates += allowed[0]
@@ -146,8 +183,9 @@ class FewRows:
         if len(columns) > MOST_ROWS:
             return None
         vectors, rows = self.rows(columns + self.num_users), np.zeros_like(columns)
-        exact: DoubleArray = pair_products(queries, rows, vectors, np.arange(len(columns)))
-        return ranked(rows, columns, exact.astype(np.float32), 1, k)
+        products = pair_products(queries, rows, vectors, np.arange(len(columns)))
+        exact: FloatArray = products.astype(np.float32)
+        return ranked(rows, columns, exact if term is None else term.added(exact, columns), 1, k)
 
     def _largest_scores(self, queries: Queries) -> DoubleArray:
         """What the products of lengths that enter into the score of each item add up to, at most.

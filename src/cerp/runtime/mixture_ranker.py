@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from cerp.artifact.model import FloatArray, ShippedModel
-from cerp.data.ids import Int32Array
+from cerp.data.ids import Int32Array, Int64Array
 from cerp.graph.arithmetic import natural_log
 from cerp.graph.mixture import log_share, peak_of, shares
+from cerp.graph.term import Mixing
 from cerp.runtime.first_list import FirstListRanker, suits
 from cerp.runtime.limits import Limits
 from cerp.runtime.neighbour_ranker import NeighbourRanker
@@ -30,13 +31,18 @@ def ranker_of(model: ShippedModel, limits: Limits, *, one_list_first: bool = Fal
     """By what the model is made of; `cerp.runtime.first_list` says what one list first means."""
     if model.neighbours is not None:
         return NeighbourRanker(model.neighbours)
+    paths = None
+    if model.filter is not None:
+        assert model.seen is not None, "files of filters hold their graph"
+        paths = FilterRanker(model.seen, len(model.items), model.filter)
+        if model.embedding is None:
+            return paths
+    vectors: VectorRanker | FirstListRanker
     if one_list_first and suits(model):
-        return FirstListRanker(model, limits)
-    if model.filter is None:
-        return VectorRanker(model, limits)
-    assert model.seen is not None, "files of filters hold their graph"
-    paths = FilterRanker(model.seen, len(model.items), model.filter)
-    return paths if model.embedding is None else MixtureRanker(VectorRanker(model, limits), paths)
+        vectors = FirstListRanker(model, limits)
+    else:
+        vectors = VectorRanker(model, limits)
+    return vectors if paths is None else MixtureRanker(vectors, paths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +59,7 @@ class Both:
 class MixtureRanker:
     """``score(u, i) = head(z_u, z_i) + β · log(ε + F(u, i) / max F(u, ·))``"""
 
-    def __init__(self, vectors: VectorRanker, paths: FilterRanker) -> None:
+    def __init__(self, vectors: VectorRanker | FirstListRanker, paths: FilterRanker) -> None:
         assert paths.mixing is not None, "a mixture says how much its filter counts"
         self.vectors, self.paths, self.mixing = vectors, paths, paths.mixing
 
@@ -85,35 +91,46 @@ class MixtureRanker:
 
     def best(self, asked: Both, k: int, excluded: Excluded) -> Lists:
         """The k best of all items for each."""
+        found = self._first(asked, k, excluded)
+        if found is not None:
+            return found
         head = self.vectors.head
         if not isinstance(head, DotHead):
             return best_of(self.scores(asked, slice(None)), k, excluded)
         estimates, margin = head.estimates(asked.queries)
         strengths = self.paths.model.strengths_of(asked.histories)
         peaks, largest = np.ones(len(asked)), np.zeros(len(asked))
-        share = np.empty(strengths.shape[1])
+        addend = np.empty(strengths.shape[1])
         for place, history in enumerate(asked.histories):
             if not len(history):
                 estimates[place] = self.paths.model.floor
                 continue
             peaks[place] = peak_of(strengths[place], history)
-            # NumPy's logarithm, which is fast and whose last bits differ between machines.
-            shares(strengths[place], peaks[place], self.mixing.epsilon, out=share)
-            np.log(share, out=share)
-            largest[place] = max(-share.min(), share.max(), 0)
-            estimates[place] += np.multiply(self.mixing.beta, share, out=share)
+            estimates[place] += estimated(strengths[place], peaks[place], self.mixing, addend)
+            largest[place] = largest_size(addend)
         # The estimates, their parts and the exact scores are each rounded once to float32.
         margin = margin + 4 * UNIT_ROUNDOFF * np.abs(estimates).max(axis=1, initial=0)
-        margin += 4 * UNIT_ROUNDOFF * self.mixing.beta * largest
+        margin += 4 * UNIT_ROUNDOFF * largest
         excluded.mask(estimates)
         rows, columns = contenders(estimates, k, margin)
         products = pair_products(asked.queries, rows, head.items, columns).astype(np.float32)
-        chosen = shares(strengths[rows, columns], peaks[rows], self.mixing.epsilon)
-        exact = self._sum(products, natural_log(chosen))
+        exact = mixed(products, strengths[rows, columns], peaks[rows], self.mixing)
         popular = np.array([not len(history) for history in asked.histories], dtype=bool)
         is_popular = popular[rows]
         exact[is_popular] = self.paths.model.floor[columns[is_popular]]
         return ranked(rows, columns, exact, len(asked), k)
+
+    def _first(self, asked: Both, k: int, excluded: Excluded) -> Lists | None:
+        """One list without the vectors of all; None where there is no such thing, or no longer."""
+        vectors = self.vectors
+        if not isinstance(vectors, FirstListRanker) or vectors.few is None or len(asked) != 1:
+            return None
+        [history] = asked.histories
+        if not len(history):
+            return None
+        strengths = self.paths.model.strength_history(history)
+        term = LogShares(strengths, history, self.mixing)
+        return vectors.first(asked.queries, k, excluded, term)
 
     def similar(self, item: int, k: int) -> Lists:
         """By the cosine of vectors."""
@@ -131,3 +148,41 @@ class MixtureRanker:
     def _sum(self, products: FloatArray, logs: DoubleArray) -> FloatArray:
         total: DoubleArray = products.astype(np.float64) + self.mixing.beta * logs
         return total.astype(np.float32)
+
+
+class LogShares:
+    """What the filter adds to the scores of one user, as `cerp.runtime.first_list` asks for it."""
+
+    def __init__(self, strengths: FloatArray, history: Int32Array, mixing: Mixing) -> None:
+        self.strengths, self.mixing = strengths, mixing
+        self.peak = peak_of(strengths, history)
+        self.estimates = estimated(strengths, self.peak, mixing)
+        self.error = 4 * UNIT_ROUNDOFF * largest_size(self.estimates)
+
+    def added(self, scores: FloatArray, items: Int64Array) -> FloatArray:
+        """Exact scores by vectors and filter, given those by vectors."""
+        return mixed(scores, self.strengths[items], self.peak, self.mixing)
+
+
+def estimated(
+    strengths: FloatArray, peak: float, mixing: Mixing, out: DoubleArray | None = None
+) -> DoubleArray:
+    """``β · log(ε + F / max F)`` by NumPy's logarithm, whose last bits differ between machines."""
+    result = shares(strengths, peak, mixing.epsilon, out)
+    np.log(result, out=result)
+    result *= mixing.beta
+    return result
+
+
+def largest_size(values: DoubleArray) -> float:
+    """``max |v|``, without a copy."""
+    return float(max(-values.min(initial=0), values.max(initial=0)))
+
+
+def mixed(
+    products: FloatArray, strengths: FloatArray, peak: float | DoubleArray, mixing: Mixing
+) -> FloatArray:
+    """Exact scores of single pairs, from those by vectors and from F and its maximum."""
+    logs = natural_log(shares(strengths, peak, mixing.epsilon))
+    total: DoubleArray = products.astype(np.float64) + mixing.beta * logs
+    return total.astype(np.float32)
