@@ -82,6 +82,7 @@ def main() -> None:
     names = [*(member.name for member in MEMBERS), *QUANTISED]
     parser.add_argument("--methods", default=",".join(names))
     parser.add_argument("--values", help="one precision alone, which saves trainings")
+    parser.add_argument("--teacher", type=Path, help="a finished run, whose vectors are quantised")
     parser.add_argument("--runs", type=Path, nargs="*", default=[], help="finished ones")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--collect", action="store_true")
@@ -157,26 +158,24 @@ def judged(file: bytes, splits: Splits) -> tuple[float, float]:
 def exported(
     dataset: str, splits: Splits, run: Path, precisions: list[str]
 ) -> Iterator[dict[str, Any]]:
-    """Rows of a run's models as it wrote them, and in other precisions."""
+    """Rows of a run's models in some precisions, as `cerp export --values` writes them."""
     for model in load_run(run, splits):
         name = "full" if model.config.method == "full" else model.config.backbone
-        own = model.encoding.values
         for values in get_args(ValuesCodec):
-            if values != own and values not in precisions:
+            if values not in precisions:
                 continue
-            file = model.file(None if values == own else Encoding(values))
-            if values == own:
-                valid, test = (model.metrics[part]["ndcg@10"] for part in ("valid", "test"))
-            else:
-                valid, test = judged(file, splits)
+            own = values == model.encoding.values
+            file = model.file(None if own else Encoding(values))
+            valid, test = judged(file, splits)
             yield {
                 "method": "mixture" if model.filter and name == "lightgcn" else name,
                 "dataset": dataset,
-                "budget": f"{model.budget} {values}",
+                "budget": f"{name if name == 'full' else model.budget} {values}",
                 "file_bytes": len(file),
                 "ndcg10": test,
                 "valid_ndcg10": valid,
                 "seed": model.config.seed,
+                "source": f"{model.encoding.values} run",
             }
 
 
@@ -186,9 +185,12 @@ def is_untrained(member: Member) -> bool:
 
 
 def teacher(splits: Splits, given: argparse.Namespace) -> Float32Array:
-    """The final vectors of a full-size LightGCN, users first."""
-    options = RunOptions(folder=given.work / f"teacher-{given.seed}", resume=True)
-    [model] = fit_all(splits, teacher_preset("lightgcn", DIMENSION, given.seed), options)
+    """The final vectors of a full-size LightGCN, users first: of `--teacher`, or of a new run."""
+    if given.teacher:
+        [model] = load_run(given.teacher, splits)
+    else:
+        options = RunOptions(folder=given.work / f"teacher-{given.seed}", resume=True)
+        [model] = fit_all(splits, teacher_preset("lightgcn", DIMENSION, given.seed), options)
     assert model.recommender is not None
     tables = final_vectors(model.recommender)
     return np.concatenate([tables.users, tables.items])
