@@ -2,7 +2,7 @@
 
     CERP_DATA_DIR=... python benchmarks/frontier.py --dataset lastfm --work WORK
         [--sizes 30KB,60KB,120KB] [--methods filter,neighbours,pq,rq] [--values int8] [--seed 0]
-    python benchmarks/frontier.py --dataset gowalla --runs RUN... --values int8,int4
+    python benchmarks/frontier.py --dataset gowalla --runs RUN... --methods full --values int4
     python benchmarks/frontier.py --dataset gowalla --collect
     PYTHONPATH=tools python benchmarks/frontier.py --dataset gowalla --check
 
@@ -100,9 +100,7 @@ def main() -> None:
         return
     if given.runs:
         for run in given.runs:
-            add(
-                given.dataset, exported(given.dataset, splits, run, (given.values or "").split(","))
-            )
+            add(given.dataset, exported(splits, run, given))
         return
     for name in given.methods.split(","):
         for size in given.sizes.split(","):
@@ -155,27 +153,23 @@ def judged(file: bytes, splits: Splits) -> tuple[float, float]:
     return valid.mean["ndcg@10"], test.mean["ndcg@10"]
 
 
-def exported(
-    dataset: str, splits: Splits, run: Path, precisions: list[str]
-) -> Iterator[dict[str, Any]]:
+def exported(splits: Splits, run: Path, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Rows of a run's models in some precisions, as `cerp export --values` writes them."""
     for model in load_run(run, splits):
-        name = "full" if model.config.method == "full" else model.config.backbone
         for values in get_args(ValuesCodec):
-            if values not in precisions:
+            if values not in (given.values or "").split(","):
                 continue
             own = values == model.encoding.values
             file = model.file(None if own else Encoding(values))
             valid, test = judged(file, splits)
             yield {
-                "method": "mixture" if model.filter and name == "lightgcn" else name,
-                "dataset": dataset,
-                "budget": f"{name if name == 'full' else model.budget} {values}",
+                "method": given.methods,
+                "dataset": given.dataset,
+                "budget": f"{model.budget} run in {values}",
                 "file_bytes": len(file),
                 "ndcg10": test,
                 "valid_ndcg10": valid,
                 "seed": model.config.seed,
-                "source": f"{model.encoding.values} run",
             }
 
 

@@ -47,7 +47,8 @@ class Svd(ItemMethod):
             scaling = scalings.best()
             storages = StorageSearch(scalings, scaling, room, final.train.item_counts)
             precision = config.value_precision
-            best = storages.best(VALUES if precision is None else (precision,))
+            precisions = VALUES if precision is None else (precision,)
+            best = storages.best(precisions, grows=final is splits)
         if best is None:
             raise BudgetError(
                 f"the budget has no room for vectors of {splits.num_items:,} items, not even for "

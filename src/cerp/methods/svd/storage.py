@@ -6,7 +6,7 @@ validation chooses how long vectors are, of how many rows each is the sum, and t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -81,10 +81,19 @@ class StorageSearch:
     judged: dict[Storage, float] = field(default_factory=dict)
     trials: list[dict[str, Any]] = field(default_factory=list)
 
-    def best(self, precisions: Sequence[ValuePrecision]) -> Stored | None:
+    def best(self, precisions: Sequence[ValuePrecision], *, grows: bool = False) -> Stored | None:
         """What validation likes best; None: nothing fits.
 
         Trials fit books briefly: the best of them are fitted to the end and judged again.
+
+        Parameters
+        ----------
+        precisions
+            Of values, the coarsest first.
+        grows
+            Whether what is found may take what its codes leave of the limit: then it fits as it is,
+            and may not fit after a refit.
+
         """
         ranks = [rank for rank in self.scalings.ranks if rank <= self.scaling.rank]
         ladders = {"rank": ranks, "books": BOOKS, "values": precisions}
@@ -95,7 +104,35 @@ class StorageSearch:
             climbed(start, ladders, self.judge, rounds=ROUNDS)
         finalists = sorted(self.judged, key=lambda one: -self.judged[one])[:FINALISTS]
         found = [self._in_full(fits) for one in finalists if (fits := self._fitting(one))]
-        return max(found, key=lambda one: one.score)
+        best = max(found, key=lambda one: one.score)
+        return self._grown(best, {**ladders, "rows": ROWS}) if grows else best
+
+    def _grown(self, best: Stored, ladders: Mapping[str, Sequence[Any]]) -> Stored:
+        """One step up a ladder after the other, while the file fits and validates better.
+
+        What fits is reckoned with codes at random. Learned ones take fewer bytes, the more items
+        share a row: in files of 120 KB only 46 were used on amazon-beauty.
+        """
+        while True:
+            larger = map(self._in_full, self._larger(best.storage, ladders))
+            fitting = [one for one in larger if self.room.fullness(one.items) <= 1]
+            found = max(fitting, key=lambda one: one.score, default=best)
+            if found.score <= best.score:
+                return best
+            best = found
+
+    def _larger(self, storage: Storage, ladders: Mapping[str, Sequence[Any]]) -> Iterator[Storage]:
+        """Ways to store that are one step larger, and might fit with the best of codes."""
+        for name, ladder in ladders.items():
+            present = getattr(storage, name)
+            if not present:  # a row for each item: there are no books to have more rows, or more of
+                continue
+            above = ladder[ladder.index(present) + 1 :]
+            if not above or (name == "rows" and above[0] >= len(self.item_counts)):
+                continue
+            wanted = replace(storage, **{name: above[0]})
+            if self.room.fullness(stand_in(wanted, self.item_counts, one_code=True)) <= 1:
+                yield wanted
 
     def _in_full(self, storage: Storage) -> Stored:
         items = stored(self.scalings.svd, self.scaling, storage, self.scalings.seed, FULL)
@@ -158,8 +195,11 @@ class StorageSearch:
         return None
 
 
-def stand_in(storage: Storage, item_counts: Int64Array) -> SummedItems:
-    """Numbers drawn at random in place of vectors: no others take more bytes."""
+def stand_in(storage: Storage, item_counts: Int64Array, *, one_code: bool = False) -> SummedItems:
+    """Numbers drawn at random in place of vectors: no others take more bytes.
+
+    With ``one_code`` all items share their rows, and no other codes take fewer.
+    """
     rng, count = np.random.default_rng(0), len(item_counts)
     sums = HistorySums(0.5, popularity_levels(item_counts))
     shape = (storage.rows or count, storage.rank)
@@ -168,7 +208,9 @@ def stand_in(storage: Storage, item_counts: Int64Array) -> SummedItems:
     )
     codes = None
     if storage.rows is not None:
-        codes = rng.integers(storage.rows, size=(count, storage.books), dtype=np.int32)
+        codes = rng.integers(
+            1 if one_code else storage.rows, size=(count, storage.books), dtype=np.int32
+        )
     return SummedItems(sums, books, codes, storage.values)
 
 
