@@ -30,7 +30,7 @@ def findings(results: ResultsIndex) -> list[str]:
         "its end. So their figures are flattered and these are not.\n"
         "- How often the test part of a *row* was seen, over all settings that it had, is in its "
         "record (`test_readings`). Rows measured before records counted have none; "
-        "[results/README.md](../results/README.md) tells what is known of them.",
+        "`results/README.md` tells what is known of them.",
     ]
 
 
