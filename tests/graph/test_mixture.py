@@ -68,6 +68,11 @@ def test_the_maximum_leaves_out_what_is_taken():
     np.testing.assert_allclose(share, np.log([4.25, 1.25, 0.75, 0.25]), rtol=1e-14)
 
 
+def test_where_paths_lead_to_taken_items_alone_nobody_has_a_share():
+    share = log_share(np.array([3, 0, 0], dtype=np.float32), np.array([0]), 0.25)
+    np.testing.assert_allclose(share, np.log([0.25, 0.25, 0.25]), rtol=1e-14)
+
+
 def test_without_paths_only_the_vectors_are_left():
     taken = np.eye(2, 3, dtype=bool)
     model = GraphFilter(edges_of(taken), Exponents(0.5, 0.5, 0.5))

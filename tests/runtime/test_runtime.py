@@ -207,6 +207,7 @@ def test_a_vector_of_zeros_is_similar_to_nothing():
     [
         (lambda runtime: runtime.recommend("u7"), DataError, "unknown user 'u7'"),
         (lambda runtime: runtime.recommend("u0", k=0), ConfigError, "k of at least 1"),
+        (lambda runtime: runtime.recommend_many([], k=0), ConfigError, "k of at least 1"),
         (lambda runtime: runtime.recommend("u0", exclude=[5]), DataError, "unknown item 5"),
         (lambda runtime: runtime.recommend("u0", candidates=["x"]), DataError, "unknown item 'x'"),
     ],

@@ -85,7 +85,9 @@ class MixtureRanker:
         scores = self.vectors.scores(asked.queries, items)
         for row, share in zip(scores, self._shares(asked.histories), strict=True):
             row[:] = (
-                self.paths.model.floor[items] if share is None else self._sum(row, share[items])
+                self.paths.model.floor[items]
+                if share is None
+                else summed(row, share[items], self.mixing)
             )
         return scores
 
@@ -145,10 +147,6 @@ class MixtureRanker:
             else:
                 yield None
 
-    def _sum(self, products: FloatArray, logs: DoubleArray) -> FloatArray:
-        total: DoubleArray = products.astype(np.float64) + self.mixing.beta * logs
-        return total.astype(np.float32)
-
 
 class LogShares:
     """What the filter adds to the scores of one user, as `cerp.runtime.first_list` asks for it."""
@@ -183,6 +181,10 @@ def mixed(
     products: FloatArray, strengths: FloatArray, peak: float | DoubleArray, mixing: Mixing
 ) -> FloatArray:
     """Exact scores of single pairs, from those by vectors and from F and its maximum."""
-    logs = natural_log(shares(strengths, peak, mixing.epsilon))
+    return summed(products, natural_log(shares(strengths, peak, mixing.epsilon)), mixing)
+
+
+def summed(products: FloatArray, logs: DoubleArray, mixing: Mixing) -> FloatArray:
+    """Scores by vectors and, as often as the filter counts, the logarithms of shares."""
     total: DoubleArray = products.astype(np.float64) + mixing.beta * logs
     return total.astype(np.float32)

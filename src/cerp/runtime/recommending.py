@@ -224,7 +224,7 @@ class Runtime:
             One list for each user, in the order given.
 
         """
-        codes = self._codes(users)
+        codes, k = self._codes(users), checked_length(k)  # also where there is nobody to ask for
         excluded = self._items(exclude)
         chosen = None if candidates is None else self._items(candidates)
         found: list[list[Recommendation]] = []
