@@ -125,7 +125,7 @@ def measured(
     own = RunFolder(given.work / f"{name}-{size}-{given.seed}")
     other = RunFolder(given.work / f"{member.starts_from}-{size}-{given.seed}")
     if other.is_finished and own.plan() is None:
-        copy_run(other, own, mix=member.has_mixture)
+        copy_run(other, own, mix=member.mix)
     options = RunOptions(folder=own.path, resume=True)
     config = member.config(size, {"seed": given.seed})
     if given.values and not is_untrained(member):
@@ -175,7 +175,7 @@ def exported(splits: Splits, run: Path, given: argparse.Namespace) -> Iterator[d
 
 def is_untrained(member: Member) -> bool:
     """Whether there are no values whose precision could be chosen."""
-    return member.name in ("filter", "neighbours")
+    return member.name in ("filter", "sharp-filter", "neighbours")
 
 
 def teacher(splits: Splits, given: argparse.Namespace) -> Float32Array:
@@ -321,7 +321,7 @@ def rows_of(dataset: str) -> list[dict[str, Any]]:
 def is_there(dataset: str, name: str, size: str, seed: int) -> bool:
     """Whether a row need not be measured again; one size is enough for what has one file alone."""
     found = [one for one in rows_of(dataset) if (one["method"], one["seed"]) == (name, seed)]
-    if name in ("filter", "full"):
+    if name in ("filter", "sharp-filter", "full"):
         return any(one["file_bytes"] <= parse_size(size) for one in found)
     return any(one.get("max_file_size") == size for one in found)
 

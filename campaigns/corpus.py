@@ -18,13 +18,13 @@ from cerp.data.ids import Ids
 from cerp.export.item_only import items_only
 from golden_cold_start import COLD, cold_start_model
 from golden_fields import GOLDEN_FIELDS, golden_fields
-from golden_filter import FILTER, MIXTURE
+from golden_filter import FILTER, MIXTURE, SHARP_FILTER
 from golden_lookup import GOLDEN_LOOKUP, golden_lookup
 from golden_model import GOLDEN, GOLDEN_CODED
 from golden_neighbours import NEIGHBOURS
 from golden_sums import SUMS, sums_model
 from small_cold_start import cold_model
-from small_filters import small_filter, small_mixture
+from small_filters import sharpened, small_filter, small_mixture
 from small_models import BACKBONES, ENTITIES, coded_model, pruned, small_model
 from small_neighbours import small_neighbours
 
@@ -32,6 +32,7 @@ GOLDEN_FILES = (
     GOLDEN,
     GOLDEN_CODED,
     FILTER,
+    SHARP_FILTER,
     MIXTURE,
     NEIGHBOURS,
     SUMS,
@@ -49,6 +50,7 @@ def model_files() -> tuple[bytes, ...]:
         *(small_model(backbone) for backbone in BACKBONES),
         *(coded_model(backbone) for backbone in ("mf", "lightgcn")),
         small_filter(),
+        sharpened(small_filter()),
         *(small_mixture(backbone) for backbone in ("mf", "lightgcn", "propagated")),
         items_only(coded_model()),
         golden_lookup(),

@@ -24,6 +24,7 @@ ODD_VALUES: tuple[Any, ...] = (
     *("coded", "planes", "deflated", "identity", "modulo", "quotient", "scaled", "hashed"),
     *("sum", "product", "concat", "range", "integers", "strings", "mf", "mlp", "lightgcn"),
     *("filter", "mf+filter", "mlp+filter", "lightgcn+filter", "filter+filter", "__proto__"),
+    *("sharp-filter", "mf+sharp-filter", "lightgcn+sharp-filter", "sharp-filter+filter"),
     *("F32", "F16", "I8", "U8", "I64", "seen", "titles", "\ud800", "\U0001f600", "\x00"),
 )
 """What stands where something else should: other types, limits and their neighbours, and every

@@ -43,6 +43,7 @@ CONFIG = Config(
 )
 OTHER_METHODS = {
     "filter": Config(method="filter"),
+    "sharp-filter": Config(method="sharp-filter"),
     "neighbours": Config(method="neighbours", budgets=("100",)),
     "als": Config(method="als", backbone="mf", budgets=("full",), dim=4),
 }

@@ -1,4 +1,4 @@
-"""The models in tests/golden/filter.cerp and mixture.cerp: a filter alone, and one with vectors.
+"""The models in tests/golden: filter.cerp and sharp-filter.cerp alone, mixture.cerp with vectors.
 
 After a change of the format on purpose: ``python tests/golden_filter.py`` writes the files anew.
 """
@@ -14,10 +14,12 @@ from cerp import artifact
 from cerp.artifact import Encoding, FilterTerm, Mixing, Seen, ShippedModel
 from cerp.data.ids import Ids
 from cerp.graph.filter import Exponents
+from cerp.graph.sharpening import Sharpening
 from golden_model import ENCODING, golden_model
 
 FOLDER = Path(__file__).parent / "golden"
 FILTER, MIXTURE = FOLDER / "filter.cerp", FOLDER / "mixture.cerp"
+SHARP_FILTER = FOLDER / "sharp-filter.cerp"
 
 
 def filter_model() -> ShippedModel:
@@ -36,6 +38,12 @@ def filter_model() -> ShippedModel:
     )
 
 
+def sharp_filter_model() -> ShippedModel:
+    """The same, sharpened."""
+    sharpening = Sharpening(m=0.5, strength=0.3, times=2)
+    return replace(filter_model(), filter=FilterTerm(Exponents(1, 0.5, 0.25), None, sharpening))
+
+
 def mixture_model() -> ShippedModel:
     """The golden model of vectors, and the filter beside them."""
     term = FilterTerm(Exponents(q=0.6875, p=0.59375, r=0.3125), Mixing(beta=2.5, epsilon=0.01))
@@ -44,4 +52,5 @@ def mixture_model() -> ShippedModel:
 
 if __name__ == "__main__":
     artifact.write(FILTER, filter_model(), Encoding())
+    artifact.write(SHARP_FILTER, sharp_filter_model(), Encoding())
     artifact.write(MIXTURE, mixture_model(), ENCODING)

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 from cerp.artifact import FilterTerm, Mixing, Seen, ShippedModel
 from cerp.graph.filter import Exponents
+from cerp.graph.sharpening import Sharpening
 from small_models import small_model
 
 EXPONENTS = Exponents(q=0.6875, p=0.59375, r=0.3125)
+SHARPENING = Sharpening(m=0.75, strength=0.37, times=2)
 
 
 def small_filter(seed: int = 0) -> ShippedModel:
@@ -25,6 +27,12 @@ def small_filter(seed: int = 0) -> ShippedModel:
         seen=Seen(offsets, seen.items[: offsets[-1]]),
         filter=FilterTerm(EXPONENTS),
     )
+
+
+def sharpened(model: ShippedModel) -> ShippedModel:
+    """The same with its filter sharpened."""
+    assert model.filter is not None
+    return replace(model, filter=replace(model.filter, sharpening=SHARPENING))
 
 
 def small_mixture(backbone: str, beta: float = 3.0) -> ShippedModel:

@@ -18,7 +18,7 @@ ComputePrecision = Literal["float32", "bfloat16"]
 Assignment = Literal["hash", "learned"]
 """Of codebook rows to entities."""
 Hashing = Literal["balanced", "paper", "quotient-remainder"]
-Mix = Literal["together"]
+Mix = Literal["together", "sharp"]
 """When the graph filter joins vectors, other than after training."""
 Head = Literal["dot", "tower"]
 """How two vectors become a score."""

@@ -14,11 +14,26 @@ from cerp.artifact import Encoding, FilterTerm, Mixing, ShippedModel, section_by
 from cerp.artifact.container import pack, unpack
 from cerp.errors import ConfigError, MalformedFileError
 from cerp.graph.filter import Exponents
-from golden_filter import FILTER, MIXTURE, filter_model, mixture_model
+from cerp.graph.sharpening import Sharpening
+from golden_filter import (
+    FILTER,
+    MIXTURE,
+    SHARP_FILTER,
+    filter_model,
+    mixture_model,
+    sharp_filter_model,
+)
 from golden_model import ENCODING
 from small_models import small_model
 
-MODELS = {FILTER: (filter_model, Encoding()), MIXTURE: (mixture_model, ENCODING)}
+MODELS = {
+    FILTER: (filter_model, Encoding()),
+    SHARP_FILTER: (sharp_filter_model, Encoding()),
+    MIXTURE: (mixture_model, ENCODING),
+}
+
+
+SHARP_TERM = FilterTerm(Exponents(1, 0.5, 0.25), Mixing(2.5, 0.01), Sharpening(0.5, 0.3, 2))
 
 
 @pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
@@ -61,12 +76,16 @@ def test_a_mixture_has_one_copy_of_the_edges():
         (filter_model(), "filter"),
         (mixture_model(), "lightgcn+filter"),
         (replace(small_model("mlp"), filter=mixture_model().filter), "mlp+filter"),
+        (sharp_filter_model(), "sharp-filter"),
+        (replace(mixture_model(), filter=SHARP_TERM), "lightgcn+sharp-filter"),
+        (replace(small_model("mf"), filter=SHARP_TERM), "mf+sharp-filter"),
     ],
 )
 def test_a_reader_that_knows_no_filter_meets_a_word_that_it_does_not_know(
     model: ShippedModel, word: str
 ):
     data = artifact.encode(model, Encoding())
+    assert artifact.decode(data).filter == model.filter
     assert unpack(data).metadata["backbone"] == word
     assert artifact.backbone_name(artifact.decode(data)) == word
 
@@ -137,6 +156,20 @@ def forged(path: Any, change: Callable[[dict[str, Any]], object]) -> bytes:
         (MIXTURE, lambda meta: meta["filter"].update(epsilon=0), "filter.epsilon must be a number"),
         (MIXTURE, lambda meta: meta["filter"].update(epsilon="1"), "filter.epsilon must be"),
         (FILTER, lambda meta: meta.update(filter=[1]), "is not an object"),
+        (FILTER, lambda meta: meta.update(backbone="sharp-filter"), "the filter is not sharpened"),
+        (SHARP_FILTER, lambda meta: meta.update(backbone="filter"), "the filter is sharpened"),
+        (SHARP_FILTER, lambda meta: meta["filter"].pop("m"), "the filter is not sharpened"),
+        (SHARP_FILTER, lambda meta: meta["filter"].update(m=65), "from 0 to 64"),
+        (SHARP_FILTER, lambda meta: meta["filter"].update(m=0.5), "from 0 to 64"),
+        (
+            SHARP_FILTER,
+            lambda meta: meta["filter"].update(strength=-1),
+            "strength must be a number",
+        ),
+        (SHARP_FILTER, lambda meta: meta["filter"].update(strength=1e9), "strength must be"),
+        (SHARP_FILTER, lambda meta: meta["filter"].update(strength=None), "strength must be"),
+        (SHARP_FILTER, lambda meta: meta["filter"].update(times=3), "from 1 to 2"),
+        (SHARP_FILTER, lambda meta: meta["filter"].pop("times"), "from 1 to 2"),
         (MIXTURE, lambda meta: meta.update(embedding=None), "nothing says what the tensor"),
     ],
 )

@@ -335,6 +335,7 @@ def test_evaluate_refuses_a_run_of_other_data(trained):
         (["--budget", "90"], "write --budget 90% to prune 90% of the full table"),
         (["--resume", "--overwrite"], "goes on with a run, --overwrite removes it: give one"),
         (["--no-mix", "--mix-together"], "--no-mix and --mix-together contradict each other"),
+        (["--mix-sharp", "--mix-together"], "--mix-sharp and --mix-together contradict each other"),
         (["--epochs", "0"], "epochs is 0; it must be above 0"),
     ],
 )

@@ -21,6 +21,7 @@ from cerp.errors import ConfigError, DataError
 from cerp.evaluation.baselines import Popularity, RecentPopularity
 from cerp.evaluation.evaluate import evaluate
 from cerp.graph.search import search_exponents
+from cerp.graph.search_sharpening import search_sharpening
 from cerp.methods import METHODS
 from cerp.methods import filter as filter_method
 from cerp.runs.encodings import best_written, every_encoding
@@ -28,6 +29,7 @@ from cerp.runs.fit import fit_all, load_run
 from cerp.runs.floor import below_floor, popularity_floors
 from cerp.runs.folder import RunFolder
 from cerp.runs.sealed import read_sealed, write_sealed
+from small_graphs import splits_of
 
 CONFIG = Config(method="filter")
 PRODUCTS = ["judged-none.json", "metrics.json", "model-none.cerp", "plan.json",
@@ -44,6 +46,40 @@ def finished(splits: Splits, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("filter") / "run"
     fit_all(splits, CONFIG, RunOptions(folder=folder, quiet=True))
     return folder
+
+
+# The sharpened filter
+
+
+@pytest.fixture(scope="module")
+def sharp(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sharp") / "run"
+    fit_all(splits_of(0), replace(CONFIG, method="sharp-filter"), RunOptions(folder=folder))
+    return folder
+
+
+def test_a_sharpened_filter_is_what_validation_found(sharp: Path):
+    splits = splits_of(0)
+    [facts] = json.loads((sharp / "metrics.json").read_text())["models"]
+    wanted = search_sharpening(splits, search_exponents(splits, quiet=True), quiet=True)
+    assert wanted.sharpening is not None, "the data of this test like it"
+    assert facts["search"]["strength"] == wanted.sharpening.strength
+    assert facts["valid"]["ndcg@10"] == pytest.approx(wanted.score)
+    assert wanted.score > wanted.plain_score
+
+
+def test_its_file_judges_as_the_run_did(sharp: Path):
+    [facts] = json.loads((sharp / "metrics.json").read_text())["models"]
+    runtime = cerp.load(sharp / "model-none.cerp")
+    assert "sharpened graph filter" in repr(runtime)
+    assert facts["test"]["ndcg@10"] == evaluate(runtime, splits_of(0), on="test").mean["ndcg@10"]
+    assert facts["file_bytes"] == (sharp / "model-none.cerp").stat().st_size
+
+
+def test_inspect_shows_how_it_is_sharpened(sharp: Path, capsys):
+    app(["inspect", str(sharp / "model-none.cerp"), "--json"], standalone_mode=False)
+    told = json.loads(capsys.readouterr().out)["filter"]
+    assert set(told) == {"q", "p", "r", "m", "strength", "times"}
 
 
 # The run

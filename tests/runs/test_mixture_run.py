@@ -20,6 +20,8 @@ from cerp.evaluation.evaluate import evaluate
 from cerp.graph.filter import Exponents
 from cerp.graph.mixture import FoundMixture
 from cerp.graph.search import FoundExponents
+from cerp.graph.search_sharpening import FoundSharpening
+from cerp.graph.sharpening import Sharpening
 from cerp.runs import pipeline
 from cerp.runs.encodings import every_encoding
 from cerp.runs.fit import fit_all, load_run
@@ -136,3 +138,32 @@ def test_what_has_no_vectors_or_no_graph_cannot_be_mixed(splits: Splits):
         fit_all(splits, replace(CONFIG, method="filter"), QUIET)
     with pytest.raises(ConfigError, match="needs the training graph"):
         fit_all(splits, replace(CONFIG, backbone="mf", store_seen=False), QUIET)
+
+
+# With the sharpened filter
+
+
+def sharpening_that_helps(splits: Splits, plain: FoundExponents, **named: Any) -> FoundSharpening:
+    """The search of a sharpening, in place of its verdict."""
+    sharpening = Sharpening(0.75, 0.2, 2)
+    return FoundSharpening(plain.exponents, sharpening, 0.2, 0.1, plain.metric, (), plain.seconds)
+
+
+def test_the_sharpened_filter_is_put_beside_vectors(splits: Splits, monkeypatch, tmp_path: Path):
+    monkeypatch.setattr(pipeline, "search_sharpening", sharpening_that_helps)
+    monkeypatch.setattr(pipeline, "mixture_facts", always(helps=True))
+    [model] = fit_all(splits, replace(CONFIG, mix="sharp"), replace(QUIET, folder=tmp_path / "run"))
+    shipped = decode(model.file())
+    assert shipped.filter.sharpening == Sharpening(0.75, 0.2, 2)
+    assert model.facts.search["mixture"]["times"] == 2
+    judged = evaluate(cerp.runtime.Runtime(shipped), splits, on="valid").mean["ndcg@10"]
+    assert judged == pytest.approx(model.metrics["valid"]["ndcg@10"], rel=1e-6)
+    [again] = load_run(tmp_path / "run", splits)
+    assert again.filter == shipped.filter
+
+
+def test_the_plain_filter_is_not_sharpened(splits: Splits, monkeypatch):
+    monkeypatch.setattr(pipeline, "search_sharpening", None)
+    monkeypatch.setattr(pipeline, "mixture_facts", always(helps=True))
+    [model] = fit_all(splits, CONFIG, QUIET)
+    assert model.filter.sharpening is None

@@ -14,8 +14,8 @@ import cerp
 from cerp.artifact import ShippedModel
 from cerp.errors import ConfigError
 from cerp.runtime import Runtime
-from golden_filter import FILTER, filter_model
-from small_filters import small_filter, small_mixture
+from golden_filter import FILTER, SHARP_FILTER, filter_model
+from small_filters import sharpened, small_filter, small_mixture
 from small_models import BACKBONES, NUM_ITEMS, NUM_USERS
 
 
@@ -124,13 +124,15 @@ def test_similar_items_are_those_of_someone_who_took_nothing_else():
     assert item not in [place.item for place in runtime.similar_items(item, NUM_ITEMS)]
 
 
-def test_scipy_changes_no_bit(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("model", [small_filter(), sharpened(small_filter())])
+def test_scipy_changes_no_bit(monkeypatch: pytest.MonkeyPatch, model: ShippedModel):
     users = np.arange(NUM_USERS, dtype=np.int32)
-    with_scipy = Runtime(small_filter())
+    with_scipy = Runtime(model)
     scores, ids = with_scipy.score_all(users), with_scipy.users.values.tolist()
     lists = with_scipy.recommend_many(ids, 8)
-    monkeypatch.setattr("cerp.graph.two_hops._scipy_is_there", lambda: False)
-    alone = Runtime(small_filter())
+    monkeypatch.setattr("cerp.graph.two_hops.scipy_is_there", lambda: False)
+    monkeypatch.setattr("cerp.graph.sharpening.scipy_is_there", lambda: False)
+    alone = Runtime(model)
     assert alone.score_all(users).tobytes() == scores.tobytes()
     assert alone.recommend_many(ids, 8) == lists
 
@@ -150,6 +152,43 @@ def test_the_runtime_says_that_it_is_a_filter():
     assert "scores: graph filter" in told
     assert "numbers a vector" not in told
     assert Runtime(filter_model()).multiplications == 2 * 5 + 4
+
+
+# The filter, sharpened
+
+
+def test_a_known_answer_of_a_sharpened_filter():
+    # cy took 12 alone. Golden: q = 1, p = 1/2, m = 1/2, t = 0.3, twice. With users ann (10, 11),
+    # bo (11, 12) and cy (12), K = [[1/2, 1/2, 0], [1/2, 1, 1/2], [0, 1/2, 3/2]], d = (1, 2, 2).
+    lending = np.array([[0.5, 0.5, 0], [0.5, 1, 0.5], [0, 0.5, 1.5]]) * [1, 2**-0.5, 2**-0.5]
+    step = np.eye(3) - 0.3 * lending
+    left = step @ step @ lending @ [0, 0, 1]
+    # What 10 has left is below 0, so popularity ranks it; 500 is taken by nobody.
+    assert left[0] < 0 < left[1]
+    found = cerp.load(SHARP_FILTER).recommend("cy", unseen_items=True)
+    assert found == [(11, pytest.approx(left[1] * 2**-0.25)), (10, -0.5), (500, -1.0)]
+
+
+def test_a_sharpened_filter_says_so_and_counts_its_work():
+    runtime = cerp.load(SHARP_FILTER)
+    assert "scores: sharpened graph filter" in repr(runtime)
+    assert runtime.multiplications == 3 * (2 * 5 + 4)
+    mixture = Runtime(sharpened(small_mixture("mf")))
+    assert "with sharpened graph filter" in repr(mixture)
+
+
+def test_someone_new_gets_the_same_from_a_sharpened_filter():
+    runtime = Runtime(sharpened(small_filter()))
+    for user in runtime.users.values[:-1].tolist():
+        assert runtime.recommend_for(runtime.seen(user), 9) == runtime.recommend(user, 9)
+
+
+def test_a_sharpened_filter_changes_a_mixture():
+    users = np.arange(NUM_USERS, dtype=np.int32)
+    plain = small_mixture("lightgcn")
+    assert not np.array_equal(
+        Runtime(plain).score_all(users), Runtime(sharpened(plain)).score_all(users)
+    )
 
 
 # Vectors and filter

@@ -31,13 +31,14 @@ from cerp.export.to_arrays import ship_filter
 from cerp.graph.arithmetic import natural_log
 from cerp.graph.filter import Exponents
 from cerp.graph.history_sums import HistorySums
+from cerp.graph.sharpening import Sharpening
 from cerp.runtime import Runtime
 from cerp.server.app import create_app
 from forged_neighbours import FORGERIES, forged
 from forged_sums import FORGED_SUMS, forged_sums
 from golden_cold_start import COLD
 from golden_fields import GOLDEN_FIELDS
-from golden_filter import FILTER, MIXTURE
+from golden_filter import FILTER, MIXTURE, SHARP_FILTER
 from golden_lookup import GOLDEN_LOOKUP
 from golden_model import GOLDEN_CODED
 from golden_neighbours import NEIGHBOURS
@@ -45,7 +46,7 @@ from golden_sums import SUMS
 from made_up_section import declare_prices, priced
 from plain_decoder import metadata_of
 from small_cold_start import UNSEEN_ITEMS, cold_model, warm_model
-from small_filters import EXPONENTS, small_filter, small_mixture
+from small_filters import EXPONENTS, SHARPENING, sharpened, small_filter, small_mixture
 from small_models import (
     BACKBONES,
     DIM,
@@ -441,7 +442,18 @@ def test_a_mixture_ranks_alike_for_every_user(ranks_alike, backbone: str, beta: 
     ranks_alike(encode(small_mixture(backbone, beta), Encoding(values="int8")))
 
 
-@pytest.mark.parametrize("path", [FILTER, MIXTURE], ids=lambda path: path.stem)
+@pytest.mark.parametrize(("strength", "times"), [(0.01, 1), (0.37, 2), (1024.0, 2)])
+def test_a_sharpened_filter_ranks_alike_for_every_user(ranks_alike, strength: float, times: int):
+    term = FilterTerm(EXPONENTS, sharpening=Sharpening(0.75, strength, times))
+    ranks_alike(encode(replace(small_filter(), filter=term), Encoding()))
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_a_mixture_with_a_sharpened_filter_ranks_alike(ranks_alike, backbone: str):
+    ranks_alike(encode(sharpened(small_mixture(backbone)), Encoding(values="int8")))
+
+
+@pytest.mark.parametrize("path", [FILTER, SHARP_FILTER, MIXTURE], ids=lambda path: path.stem)
 def test_the_golden_filters_rank_alike(blank: Page, path: Path):
     runtime, file = cerp.load(path), as_base64(path.read_bytes())
     found = blank.evaluate(RANK_USERS, [blank.evaluate_handle(f"() => {DECODE}"), file])
@@ -470,9 +482,12 @@ def test_the_logarithm_is_the_same_to_the_bit(blank: Page):
 
 
 @pytest.mark.slow
-def test_a_filter_on_a_real_graph_ranks_alike_for_every_user(blank: Page, shared_data):
+@pytest.mark.parametrize("sharpening", [None, SHARPENING])
+def test_a_filter_on_a_real_graph_ranks_alike_for_every_user(
+    blank: Page, shared_data, sharpening: Sharpening | None
+):
     splits = Splits.load(shared_data("lastfm"))
-    term = FilterTerm(Exponents(0.6875, 0.875, 0.3125))
+    term = FilterTerm(Exponents(0.6875, 0.875, 0.3125), sharpening=sharpening)
     file = encode(ship_filter(term, splits, {}), Encoding())
     lists = Runtime(decode(file)).recommend_many(splits.users.values.tolist(), 20)
     found = blank.evaluate(RANK_USERS, [blank.evaluate_handle(f"() => {DECODE}"), as_base64(file)])
@@ -498,6 +513,26 @@ def test_a_forged_filter_is_refused_by_the_page(blank: Page, change: Callable[[A
     file = pack(content.metadata, content.tensors)
     with refused("not a usable model file"):
         blank.evaluate(DECODE, as_base64(file))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda meta: meta.update(backbone="filter"),
+        lambda meta: meta.update(backbone="sharp-filter+filter"),
+        lambda meta: meta["filter"].pop("m"),
+        lambda meta: meta["filter"].update(m=65),
+        lambda meta: meta["filter"].update(strength=2000),
+        lambda meta: meta["filter"].update(strength=None),
+        lambda meta: meta["filter"].update(times=0),
+        lambda meta: meta["filter"].update(times=3),
+    ],
+)
+def test_a_forged_sharpening_is_refused_by_the_page(blank: Page, change: Callable[[Any], object]):
+    content = unpack(SHARP_FILTER.read_bytes())
+    change(content.metadata)
+    with refused("not a usable model file"):
+        blank.evaluate(DECODE, as_base64(pack(content.metadata, content.tensors)))
 
 
 def test_the_page_shows_a_filter_and_recommends_by_it(page: Page):

@@ -27,6 +27,7 @@ from cerp.artifact.usage import usage
 from cerp.assignment.index import Index
 from cerp.assignment.usage import Usage
 from cerp.graph.term import FilterTerm, Mixing
+from cerp.graph.term_facts import term_facts
 
 __all__ = [
     "VALUES_CODECS",
@@ -56,6 +57,7 @@ __all__ = [
     "scoring_word",
     "section_bytes",
     "table_bytes",
+    "term_facts",
     "usage",
     "write",
 ]

@@ -37,6 +37,7 @@ from cerp.graph.arithmetic import LARGEST_EXPONENT, UNIT
 from cerp.graph.filter import Exponents
 from cerp.graph.history_sums import HistorySums
 from cerp.graph.neighbours import Neighbours
+from cerp.graph.sharpening import LARGEST_STRENGTH, MOST_TIMES, Sharpening
 from cerp.graph.term import LARGEST_BETA, SMALLEST_EPSILON, FilterTerm, Mixing
 from cerp.naming import prefixed
 
@@ -160,17 +161,26 @@ def _encode_filter(model: ShippedModel) -> tuple[dict[str, Any], Tensors]:
     entry: dict[str, Any] = {name: int(getattr(exponents, name) / UNIT) for name in EXPONENT_NAMES}
     if mixing is not None:
         entry |= {"beta": mixing.beta, "epsilon": mixing.epsilon}
+    if (sharpening := model.filter.sharpening) is not None:
+        strength, times = sharpening.strength, sharpening.times
+        entry |= {"m": int(sharpening.m / UNIT), "strength": strength, "times": times}
     return entry, {}
 
 
 def _decode_filter(fields: Fields, tensors: TensorReader, around: Surroundings) -> FilterTerm:
     most = int(LARGEST_EXPONENT / UNIT)
     exponents = Exponents(*(fields.whole(name, largest=most) * UNIT for name in EXPONENT_NAMES))
-    if "beta" not in fields:
-        return FilterTerm(exponents)
-    beta = fields.number("beta", smallest=0, largest=LARGEST_BETA)
-    epsilon = fields.number("epsilon", smallest=SMALLEST_EPSILON, largest=1)
-    return FilterTerm(exponents, Mixing(beta, epsilon))
+    mixing = sharpening = None
+    if "beta" in fields:
+        beta = fields.number("beta", smallest=0, largest=LARGEST_BETA)
+        epsilon = fields.number("epsilon", smallest=SMALLEST_EPSILON, largest=1)
+        mixing = Mixing(beta, epsilon)
+    if "m" in fields:
+        m = fields.whole("m", largest=most) * UNIT
+        strength = fields.number("strength", smallest=0, largest=LARGEST_STRENGTH)
+        times = fields.whole("times", smallest=1, largest=MOST_TIMES)
+        sharpening = Sharpening(m, strength, times)
+    return FilterTerm(exponents, mixing, sharpening)
 
 
 def _encode_neighbours(model: ShippedModel) -> tuple[dict[str, Any], Tensors]:

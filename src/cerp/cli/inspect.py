@@ -81,7 +81,7 @@ def _account(path: Path) -> dict[str, Any]:
         "items": len(model.items),
         "dimension": model.dim,
         "precision": model.precision,
-        "filter": None if model.filter is None else _term(model.filter),
+        "filter": None if model.filter is None else artifact.term_facts(model.filter),
         "weights": None if model.neighbours is None else len(model.neighbours),
         "assignment": _assignment(model),
         "codebooks": _codebooks(model),
@@ -99,11 +99,6 @@ def _fields(model: ShippedModel) -> list[dict[str, Any]] | None:
         {"name": field.name, "ids": len(field.ids), "is_whole": field.table is not None}
         for field in model.fields
     ]
-
-
-def _term(term: artifact.FilterTerm) -> dict[str, float]:
-    """Exponents, and in a mixture how much the filter counts."""
-    return asdict(term.exponents) | ({} if term.mixing is None else asdict(term.mixing))
 
 
 def _codebooks(model: ShippedModel) -> int | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from cerp.budget import default_budget
-from cerp.choices import Assignment, Refit, ValuePrecision
+from cerp.choices import Assignment, Mix, Refit, ValuePrecision
 from cerp.cli.conventions import Conventions, cold_start_words, print_conventions
 from cerp.cli.options import (
     AsJson,
@@ -169,9 +169,12 @@ def train(
             show_default=False,
         ),
     ] = None,
+    mix_sharp: Annotated[
+        bool, typer.Option("--mix-sharp", help="The same, with the sharpened filter.")
+    ] = False,
     mix_together: Annotated[
         bool,
-        typer.Option("--mix-together", help="The same, with the filter in training's scores."),
+        typer.Option("--mix-together", help="As --mix, with the filter in training's scores."),
     ] = False,
     loss: Annotated[
         str | None, typer.Option(help="What training minimises.  [default: bpr]")
@@ -232,8 +235,7 @@ def train(
         from cerp.training.malloc import freed_memory_kept
         from cerp.training.tensorboard import TensorBoard
     refuse_unclear_budgets(budget or [])
-    if mix_together and mix is False:
-        raise ConfigError("--no-mix and --mix-together contradict each other; give one of them")
+    mixed = _mixed(mix, sharp=mix_sharp, together=mix_together)
     assert output is not None
     of_the_kind: dict[str, Any] = {
         "values": values,
@@ -243,7 +245,7 @@ def train(
         "ordering": ordering,
         "buckets": buckets,
         "gamma": gamma,
-        "mix": "together" if mix_together else mix,
+        "mix": mixed,
         "refit": refit,
         "item_only": item_only or None,
     }
@@ -350,6 +352,17 @@ def train(
     files = [model_file(output, one.budget) for one in facts if one.file_bytes is not None]
     if files:
         print_note("serve", f"cerp serve {quote(str(files[-1]))}")
+
+
+def _mixed(mix: bool | None, *, sharp: bool, together: bool) -> bool | Mix | None:
+    """Which filter is put beside the vectors, by the options of the command line."""
+    given = {"--no-mix": mix is False, "--mix-sharp": sharp, "--mix-together": together}
+    names = [name for name, is_given in given.items() if is_given]
+    if len(names) > 1:
+        raise ConfigError(f"{names[0]} and {names[1]} contradict each other; give one of them")
+    if sharp:
+        return "sharp"
+    return "together" if together else mix
 
 
 def _default_budgets(config: Config, splits: Splits) -> tuple[str, ...]:

@@ -38,6 +38,7 @@ SWITCHES = {
     ("item_only", True): "--item-only",
     ("mix", True): "--mix",
     ("mix", "together"): "--mix-together",
+    ("mix", "sharp"): "--mix-sharp",
     ("header", False): "--no-header",
     ("ids", "string"): "--string-ids",
     ("overwrite", True): "--overwrite",

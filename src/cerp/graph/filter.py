@@ -33,6 +33,7 @@ from cerp.evaluation.popularity import popularity_scores
 from cerp.evaluation.ranking import top_k
 from cerp.graph.arithmetic import DoubleArray, inverse_power, nearest_exponent
 from cerp.graph.edges import Edges
+from cerp.graph.sharpening import ItemHops, Sharpening, sharpened
 from cerp.graph.two_hops import TwoHops
 
 Float32Array = npt.NDArray[np.float32]
@@ -66,16 +67,21 @@ class GraphFilter:
         The training graph.
     exponents
         The three exponents.
+    sharpening
+        What is done to ``s`` before the last step (`cerp.graph.sharpening`); None: nothing.
 
     """
 
-    def __init__(self, edges: Edges, exponents: Exponents) -> None:
-        self.edges, self.exponents = edges, exponents
+    def __init__(
+        self, edges: Edges, exponents: Exponents, sharpening: Sharpening | None = None
+    ) -> None:
+        self.edges, self.exponents, self.sharpening = edges, exponents, sharpening
         self.start = inverse_power(edges.item_degrees, exponents.p)
         self.middle = inverse_power(edges.user_degrees, exponents.q)
         self.end = inverse_power(edges.item_degrees, exponents.r)
         self.floor = popularity_scores(edges.item_degrees)
         self.hops = TwoHops(edges)
+        self.item_hops = None if sharpening is None else ItemHops(edges, exponents.q, sharpening.m)
 
     @property
     def num_items(self) -> int:
@@ -167,8 +173,11 @@ class GraphFilter:
         return [self.edges.history(int(user)) for user in users]
 
     def sums(self, histories: Sequence[Int32Array]) -> Iterator[DoubleArray]:
-        """``s_i`` of the definition; a row is the caller's until the next is asked for."""
-        return self.hops.sums(histories, self.start, self.middle)
+        """``s_i`` of the definition, sharpened; the caller's until it asks for the next row."""
+        sums = self.hops.sums(histories, self.start, self.middle)
+        if self.sharpening is None or self.item_hops is None:
+            return sums
+        return sharpened(sums, self.item_hops, self.sharpening)
 
 
 def unreached_by_popularity(strengths: Float32Array, item_degrees: Int64Array) -> None:

@@ -12,7 +12,7 @@ from cerp.graph.term import FilterTerm
 
 def scorer_with(term: FilterTerm, train: Interactions, vectors: Scorer | None = None) -> Scorer:
     """The scores of a filter alone, or of vectors and filter together."""
-    model = GraphFilter(Edges.of(train), term.exponents)
+    model = GraphFilter(Edges.of(train), term.exponents, term.sharpening)
     if term.mixing is None:
         return model
     assert vectors is not None, "a mixture has two parts"

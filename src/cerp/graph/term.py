@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from cerp.errors import ConfigError
 from cerp.graph.filter import Exponents
+from cerp.graph.sharpening import Sharpening
 
 LARGEST_BETA = 1e6
 SMALLEST_EPSILON = 1e-12
@@ -40,3 +41,5 @@ class FilterTerm:
     exponents: Exponents
     mixing: Mixing | None = None
     """None: the filter alone ranks."""
+    sharpening: Sharpening | None = None
+    """None: the plain filter."""

@@ -36,7 +36,7 @@ class TwoHops:
 
     def __init__(self, edges: Edges, *, use_scipy: bool = True) -> None:
         self.edges = edges
-        self.use_scipy = use_scipy and _scipy_is_there()
+        self.use_scipy = use_scipy and scipy_is_there()
 
     def sums(
         self, histories: Sequence[Int32Array], start: DoubleArray, middle: DoubleArray
@@ -148,7 +148,8 @@ class _WeightedNodes:
             )
 
 
-def _scipy_is_there() -> bool:
+def scipy_is_there() -> bool:
+    """Whether the faster way can be taken; serving does not need SciPy."""
     try:
         from scipy.sparse._sparsetools import csc_matvec  # noqa: F401
     except ImportError:

@@ -34,6 +34,7 @@ METHODS: Registry[type[Method]] = Registry(
         "lowrank": "cerp.methods.lowrank:LowRank",
         "magnitude": "cerp.methods.magnitude:Magnitude",
         "neighbours": "cerp.methods.neighbours:Neighbours",
+        "sharp-filter": "cerp.methods.filter:SharpFilter",
         "svd": "cerp.methods.svd.method:Svd",
         "optembed": "cerp.methods.optembed.method:OptEmbed",
         "opq": "cerp.methods.quantised:Opq",

@@ -164,7 +164,7 @@ class _Portfolio:
     def _may_be_mixed(self, member: Member) -> bool:
         """Whether weak vectors are of use too, beside the filter."""
         starts = any(other.starts_from == member.name for other in self.members)
-        return member.has_mixture or starts
+        return bool(member.mix) or starts
 
     def _tried(self, member: Member, best: float | None) -> Tried:
         """A member's model, judged on validation; or why there is none."""
@@ -185,7 +185,7 @@ class _Portfolio:
         other = RunFolder(self.folder.member(member.starts_from))
         own = RunFolder(self.folder.member(member.name))
         if other.is_finished and own.plan() is None:
-            copy_run(other, own, mix=member.has_mixture)
+            copy_run(other, own, mix=member.mix)
 
     def _config(self, name: str) -> Config:
         [member] = [one for one in self.members if one.name == name]

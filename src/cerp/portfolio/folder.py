@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from cerp.choices import Mix
 from cerp.config import differences
 from cerp.errors import ConfigError, DataError
 from cerp.files import errors_named, make_folder, remove, replacing
@@ -101,7 +102,7 @@ class PortfolioFolder:
         copy_run(RunFolder(self.member(name)), RunFolder(self.path), mix=None)
 
 
-def copy_run(source: RunFolder, target: RunFolder, *, mix: bool | None) -> None:
+def copy_run(source: RunFolder, target: RunFolder, *, mix: bool | Mix | None) -> None:
     """Take over all but what is judged and shipped; the plan last, which makes it a run.
 
     ``mix`` puts the filter beside what was trained without it; None leaves that as it was.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from cerp.choices import Mix
 from cerp.config import Config
 from cerp.errors import ConfigError
 from cerp.presets import full_fast_preset, preset, teacher_preset, with_settings
@@ -23,14 +24,14 @@ class Member:
     """Its configuration, whatever the size."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Its own, by the names of `cerp.presets.WORDS`, where the caller gives no others."""
-    has_mixture: bool = False
-    """Whether the graph filter is put beside its vectors."""
+    mix: bool | Mix = False
+    """Which graph filter is put beside its vectors, if any."""
     starts_from: str | None = None
     """The member whose trained vectors it takes, where that one was tried before."""
 
     def config(self, max_file_size: str, settings: Mapping[str, Any]) -> Config:
         """Its configuration for a file size, with settings by the names of `cerp.presets.WORDS`."""
-        own = {"max_file_size": max_file_size, "mix": self.has_mixture}
+        own = {"max_file_size": max_file_size, "mix": self.mix}
         return with_settings(self.base(), (), {**self.settings, **settings, **own})
 
 
@@ -43,6 +44,11 @@ MEMBERS: tuple[Member, ...] = (
         "filter",
         "the graph filter, which stores no values",
         partial(preset, "default", method="filter"),
+    ),
+    Member(
+        "sharp-filter",
+        "the same, sharpened: better, and several times the work for a list",
+        partial(preset, "default", method="sharp-filter"),
     ),
     Member(
         "neighbours",
@@ -69,9 +75,9 @@ MEMBERS: tuple[Member, ...] = (
     Member("lightgcn", "vectors of learned codes on the graph", partial(preset, "default")),
     Member(
         "mixture",
-        "those of lightgcn, beside the graph filter",
+        "those of lightgcn, beside the sharpened filter",
         partial(preset, "default"),
-        has_mixture=True,
+        mix="sharp",
         starts_from="lightgcn",
     ),
     Member(
@@ -82,15 +88,15 @@ MEMBERS: tuple[Member, ...] = (
     ),
     Member(
         "full",
-        "the whole table of LightGCN in as many bits as fit, beside the graph filter",
+        "the whole table of LightGCN in as many bits as fit, beside the sharpened filter",
         partial(teacher_preset, "lightgcn", Config.dim, 0),
-        has_mixture=True,
+        mix="sharp",
     ),
     Member(
         "full-fast",
         "the same, trained at twice the rate, which some data like better",
         partial(full_fast_preset, Config.dim, 0),
-        has_mixture=True,
+        mix="sharp",
     ),
 )
 """In the order in which they are tried: by what they cost."""

@@ -40,9 +40,9 @@ NOT_IN_PRESETS = {
     "item_only",
 }
 """Settings that the caller gives whatever the preset."""
-WITHOUT_BUDGET = ("full", "filter", "ease")
+WITHOUT_BUDGET = ("full", "filter", "sharp-filter", "ease")
 """Methods that no budget limits."""
-WITHOUT_BACKBONE = ("ease", "filter", "neighbours", "svd")
+WITHOUT_BACKBONE = ("ease", "filter", "sharp-filter", "neighbours", "svd")
 """Methods that train no vectors."""
 
 NO_CLI_EQUIVALENT = """\

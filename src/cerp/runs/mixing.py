@@ -12,7 +12,9 @@ from cerp.graph.filter import Exponents, GraphFilter
 from cerp.graph.mixture import search_mixture
 from cerp.graph.pair_shares import pair_shares
 from cerp.graph.search import FoundExponents
+from cerp.graph.search_sharpening import FoundSharpening
 from cerp.graph.term import FilterTerm, Mixing
+from cerp.graph.term_facts import term_facts, term_of_facts
 from cerp.training.beside_filter import FilterPairs
 
 
@@ -23,18 +25,20 @@ def filter_pairs(train: Interactions, exponents: Exponents) -> FilterPairs:
 
 
 def mixture_facts(
-    splits: Splits, vectors: Scorer, found: FoundExponents, *, seed: int, quiet: bool
+    splits: Splits,
+    vectors: Scorer,
+    found: FoundExponents | FoundSharpening,
+    *,
+    seed: int,
+    quiet: bool,
 ) -> dict[str, Any]:
-    """β and ε for exponents that were found, and how the mixture and its parts did; for JSON."""
-    exponents = found.exponents
-    model = GraphFilter(Edges.of(splits.train), exponents)
+    """β and ε for a filter that was found, and how the mixture and its parts did; for JSON."""
+    sharpening = found.sharpening if isinstance(found, FoundSharpening) else None
+    model = GraphFilter(Edges.of(splits.train), found.exponents, sharpening)
     mixed = search_mixture(splits, vectors, model, metric=found.metric, seed=seed, quiet=quiet)
+    term = FilterTerm(found.exponents, Mixing(mixed.beta, mixed.epsilon), sharpening)
     return {
-        "q": exponents.q,
-        "p": exponents.p,
-        "r": exponents.r,
-        "beta": mixed.beta,
-        "epsilon": mixed.epsilon,
+        **term_facts(term),
         f"valid_{found.metric}": {
             "mixture": mixed.score,
             "vectors": mixed.vectors_score,
@@ -49,7 +53,4 @@ def mixture_facts(
 
 def term_of_mixture(facts: dict[str, Any] | None) -> FilterTerm | None:
     """What is added to the vectors; None where nothing was asked for, or nothing was gained."""
-    if facts is None or not facts["is_shipped"]:
-        return None
-    exponents = Exponents(*(float(facts[name]) for name in ("q", "p", "r")))
-    return FilterTerm(exponents, Mixing(facts["beta"], facts["epsilon"]))
+    return None if facts is None or not facts["is_shipped"] else term_of_facts(facts)

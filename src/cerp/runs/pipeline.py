@@ -31,6 +31,7 @@ from cerp.export.size_limit import SizeLimit, within
 from cerp.export.to_arrays import as_shipped, ship
 from cerp.graph.scorers import scorer_with
 from cerp.graph.search import FoundExponents, search_exponents
+from cerp.graph.search_sharpening import FoundSharpening, search_sharpening
 from cerp.graph.term import FilterTerm
 from cerp.methods.base import Context, Method
 from cerp.models.backbones.base import DotScorer
@@ -297,7 +298,7 @@ class Pipeline:
         facts = mixture_facts(
             self.splits,
             recommender.scorer(),
-            self._exponents,
+            self._sharpened if self.config.mix == "sharp" else self._exponents,
             seed=self.config.seed,
             quiet=self.options.quiet,
         )
@@ -324,6 +325,13 @@ class Pipeline:
             metric=self.config.selection_metric,
             seed=self.config.seed,
             quiet=self.options.quiet,
+        )
+
+    @cached_property
+    def _sharpened(self) -> FoundSharpening:
+        """The same filter, sharpened."""
+        return search_sharpening(
+            self.splits, self._exponents, seed=self.config.seed, quiet=self.options.quiet
         )
 
     def _refitted(

@@ -152,13 +152,15 @@ class FilterRanker(HistoryRanker):
     model: GraphFilter
 
     def __init__(self, seen: Seen, num_items: int, term: FilterTerm) -> None:
-        self.model = GraphFilter(Edges(seen.offsets, seen.items, num_items), term.exponents)
+        edges = Edges(seen.offsets, seen.items, num_items)
+        self.model = GraphFilter(edges, term.exponents, term.sharpening)
         self.mixing = term.mixing
 
     @property
     def multiplications(self) -> int:
-        """A list walks every edge at most once in each direction."""
-        return 2 * len(self.model.edges) + self.model.num_items
+        """A list walks every edge at most once in each direction, and again to be sharpened."""
+        walks = 1 if self.model.sharpening is None else 1 + self.model.sharpening.times
+        return walks * (2 * len(self.model.edges) + self.model.num_items)
 
     def of_users(self, users: Int32Array) -> Histories:
         """What they took."""

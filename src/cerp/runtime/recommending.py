@@ -130,15 +130,17 @@ class Runtime:
         """How a score comes about, in words."""
         if self.model.neighbours is not None:
             return "weights between items"
+        is_sharp = self.model.filter is not None and self.model.filter.sharpening is not None
+        paths = "sharpened graph filter" if is_sharp else "graph filter"
         if self.model.head is None:
-            return "graph filter"
+            return paths
         if self.model.sums is not None:
             return "dot product with the sum of one's items"
         words = "dot product" if self.model.head == "dot" else "tower (MLP)"
         layers = self.model.layers
         passes = "1 layer" if layers == 1 else f"{layers} layers"
         words += f" after {passes} of propagation" if layers else ""
-        return words if self.model.filter is None else f"{words}, with graph filter"
+        return words if self.model.filter is None else f"{words}, with {paths}"
 
     @property
     def takes_liked_items(self) -> bool:

@@ -15,9 +15,11 @@ export class GraphFilter {
   #middle;
   #end;
   #floor;
+  #lent;
+  #sharpening;
 
-  /** @param {object} term the metadata's filter: q, p and r in multiples of 1/32 */
-  constructor({ q, p, r }, { seen, numUsers, numItems }) {
+  /** @param {object} term the metadata's filter: q, p and r in multiples of 1/32, and how it is sharpened */
+  constructor({ q, p, r, sharpening }, { seen, numUsers, numItems }) {
     this.#graph = bothWays(seen, numUsers, numItems);
     this.#numUsers = numUsers;
     const { offsets } = this.#graph;
@@ -27,6 +29,8 @@ export class GraphFilter {
     this.#middle = users.map((degree) => inversePower(degree, q));
     this.#end = items.map((degree) => inversePower(degree, r));
     this.#floor = Float32Array.from(items, (degree) => -1 / (1 + degree));
+    this.#sharpening = sharpening;
+    if (sharpening) this.#lent = items.map((degree) => inversePower(degree, sharpening.m));
   }
 
   /** F of all items for someone who has these (distinct, ascending): 0 where no path leads. */
@@ -38,13 +42,46 @@ export class GraphFilter {
       const end = offsets[first + item + 1];
       for (let edge = offsets[first + item]; edge < end; edge++) reach[neighbours[edge]] += this.#start[item];
     }
+    const sums = this.#backToItems(reach);
+    if (this.#sharpening) this.#sharpen(sums);
+    return Float32Array.from(sums, (sum, item) => sum * this.#end[item]);
+  }
+
+  /** The sums over the users of each item, of what each user was reached by. */
+  #backToItems(reach) {
+    const { offsets, neighbours } = this.#graph;
+    const first = this.#numUsers;
     const sums = new Float64Array(this.#end.length);
     for (let user = 0; user < first; user++) {
       if (reach[user] === 0) continue;
       const weight = reach[user] * this.#middle[user];
       for (let edge = offsets[user]; edge < offsets[user + 1]; edge++) sums[neighbours[edge] - first] += weight;
     }
-    return Float32Array.from(sums, (sum, item) => sum * this.#end[item]);
+    return sums;
+  }
+
+  /** Take away, as often as asked, what the items reached would lend to each other; 0 at least is left. */
+  #sharpen(sums) {
+    const { offsets, neighbours } = this.#graph;
+    const first = this.#numUsers;
+    const { strength, times } = this.#sharpening;
+    for (let time = 0; time < times; time++) {
+      const reach = new Float64Array(first);
+      for (let user = 0; user < first; user++) {
+        let sum = 0;
+        for (let edge = offsets[user]; edge < offsets[user + 1]; edge++) {
+          const item = neighbours[edge] - first;
+          sum += sums[item] * this.#lent[item];
+        }
+        reach[user] = sum;
+      }
+      this.#backToItems(reach).forEach((lent, item) => {
+        sums[item] -= strength * lent;
+      });
+    }
+    sums.forEach((sum, item) => {
+      if (sum < 0) sums[item] = 0;
+    });
   }
 
   /** Scores by the filter alone: what is not reached comes below, by popularity. */

@@ -106,27 +106,40 @@ async function decode(file) {
 /** How vectors become a score, and the layers of propagation before it: the one place that knows the words. */
 function scoring({ backbone, layers }, { filter, neighbours, sums }) {
   const vectors = { mf: ["dot", false], mlp: ["tower", false], lightgcn: ["dot", true] };
-  const alone = { filter: [null, false], neighbours: [null, false], lookup: [null, false] };
+  const alone = Object.fromEntries(["filter", "sharp-filter", "neighbours", "lookup"].map((word) => [word, [null, false]]));
   const ways = { ...vectors, ...alone, sums: ["dot", false] };
   check(typeof backbone === "string", "its way to score is not named");
-  const [, word, added] = /^(\w+?)(\+filter)?$/.exec(backbone) ?? [];
+  const [, word, added] = /^([\w-]+?)(?:\+((?:sharp-)?filter))?$/.exec(backbone) ?? [];
   check(Object.hasOwn(ways, word) && (!added || Object.hasOwn(vectors, word)), `its way to score ${backbone} is not known`);
   check((word === "neighbours") === Boolean(neighbours), "its neighbours do not fit its way to score");
   check((word === "sums") === Boolean(sums), "its sums do not fit its way to score");
   const [head, propagates] = ways[word];
-  check(Boolean(added || word === "filter") === Boolean(filter), "its filter does not fit its way to score");
+  const filtered = added ?? (word.endsWith("filter") ? word : null);
+  check(Boolean(filtered) === Boolean(filter), "its filter does not fit its way to score");
+  check((filtered === "sharp-filter") === ((filter?.m ?? null) !== null), "its filter is not as sharp as its way to score says");
   check(count(layers, "layers") <= 64 && layers > 0 === propagates, "its layers do not fit its way to score");
   return { head, layers, isLookup: word === "lookup" };
 }
 
-/** The filter's exponents, in multiples of 1/32, and in a mixture beta and epsilon; null: there is none. */
+/** The filter's exponents, in multiples of 1/32, how it is sharpened, and in a mixture beta and epsilon; null: none. */
 function filterTerm(vectors, filter) {
   if (!filter) return null;
   const [q, p, r] = ["q", "p", "r"].map((name) => count(filter[name], `exponent ${name}`, { largest: 64 }));
   const isMixed = (filter.beta ?? null) !== null;
   check(isMixed === Boolean(vectors), "its filter does not fit its vectors");
-  if (!isMixed) return { q, p, r };
-  return { q, p, r, beta: decimal(filter.beta, "beta", 0, 1e6), epsilon: decimal(filter.epsilon, "epsilon", 1e-12, 1) };
+  const sharpening = sharpeningOf(filter);
+  if (!isMixed) return { q, p, r, sharpening };
+  const [beta, epsilon] = [decimal(filter.beta, "beta", 0, 1e6), decimal(filter.epsilon, "epsilon", 1e-12, 1)];
+  return { q, p, r, sharpening, beta, epsilon };
+}
+
+/** An exponent in multiples of 1/32, how much is taken away, and how often; null: the plain filter. */
+function sharpeningOf({ m, strength, times }) {
+  if ((m ?? null) === null) return null;
+  const told = count(m, "exponent m", { largest: 64 });
+  const often = count(times, "times", { largest: 2 });
+  check(often >= 1, "its filter is sharpened 0 times");
+  return { m: told, strength: decimal(strength, "strength", 0, 1024), times: often };
 }
 
 /** How much each item counts in the sum over a history: an exponent in multiples of 1/32, levels of popularity. */
