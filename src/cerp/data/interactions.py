@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from cerp.data.gathering import Gathering
 from cerp.data.ids import Float32Array, Id, Ids, Int32Array, Int64Array, id_column
-from cerp.data.sorting import STRETCH, fits_beside, sort_on_cores, sort_with
+from cerp.data.sorting import LONG_STRETCH, STRETCH, counts_of
 from cerp.data.source_facts import SourceFacts
 from cerp.errors import ConfigError, DataError
 from cerp.naming import counted
@@ -86,41 +87,40 @@ class Interactions:
                 raise DataError(f"{name} codes must be integers, got {codes.dtype}")
             if codes.size and not (codes.min() >= 0 and codes.max() < len(ids)):
                 raise DataError(f"{name} codes must be in 0..{len(ids) - 1}")
-        width = max(len(items), 1)
-        key = rows.astype(np.int64)
-        key *= width
-        if columns.size:  # an empty list has no integer type
-            key += columns
-        times = _beside(time, np.int64, "times", len(key))
-        weights = _beside(weight, np.float64, "weights", len(key))
+        times = _beside(time, np.int64, "times", len(rows))
+        weights = _beside(weight, np.float64, "weights", len(rows))
         if weights is not None and not (np.isfinite(weights) & (weights > 0)).all():
             raise DataError("weights must be positive numbers")
-        largest = len(users) * width
-        if times is None and weights is None:
-            sort_on_cores(key)
-        elif times is not None and weights is None and fits_beside(largest, times):
-            times = sort_with(key, times)
-        else:
-            order = _sort_with_order(key, largest)
-            times = None if times is None else times[order]
-            weights = None if weights is None else weights[order]
-        first = np.ones(len(key), dtype=bool)
-        np.not_equal(key[1:], key[:-1], out=first[1:])
-        duplicates = len(key) - int(first.sum())
-        if duplicates:
-            starts = np.flatnonzero(first)
-            times = None if times is None else np.minimum.reduceat(times, starts)
-            weights = None if weights is None else np.add.reduceat(weights, starts)
-            key = key[first]
-        rows, columns = _unpacked(key, width)
+        gathering = Gathering(
+            len(users),
+            len(items),
+            len(rows),
+            lambda: counts_of(rows, len(users)),
+            times=None if times is None else _ends_of(times),
+            weighted=weights is not None,
+        )
+        for start in range(0, len(rows), LONG_STRETCH):
+            stretch = slice(start, start + LONG_STRETCH)
+            gathering.add(
+                rows[stretch],
+                columns[stretch],
+                None if times is None else times[stretch],
+                None if weights is None else weights[stretch],
+            )
+        return cls.from_gathered(gathering, users=users, items=items)
+
+    @classmethod
+    def from_gathered(cls, gathering: Gathering, *, users: Ids, items: Ids) -> Interactions:
+        """What `from_codes` makes of rows that were gathered, whose codes are within range."""
+        user, item, time, weight, duplicates = gathering.merged()
         return cls(
-            _frozen(rows),
-            _frozen(columns),
+            _frozen(user),
+            _frozen(item),
             users,
             items,
-            _frozen(times) if times is not None else None,
+            None if time is None else _frozen(time),
             duplicates,
-            weight=None if weights is None else _frozen(weights.astype(np.float32)),
+            weight=None if weight is None else _frozen(weight.astype(np.float32)),
         )
 
     @classmethod
@@ -128,11 +128,14 @@ class Interactions:
         cls, user: Int32Array, item: Int32Array, *, users: Ids, items: Ids
     ) -> Interactions:
         """The same of distinct codes that are in order already, and within range: not copied."""
-        data = cls(_frozen(user), _frozen(item), users, items)
-        keys = data.keys()
-        if not (keys[1:] > keys[:-1]).all():
-            raise DataError("pairs are not distinct, or not sorted by user and item")
-        return data
+        for start in range(0, len(user), STRETCH):
+            # One more than a stretch: its last pair stands before the first of the next.
+            rows, columns = (codes[start : start + STRETCH + 1] for codes in (user, item))
+            is_next_user = rows[1:] > rows[:-1]
+            is_next_item = (rows[1:] == rows[:-1]) & (columns[1:] > columns[:-1])
+            if not (is_next_user | is_next_item).all():
+                raise DataError("pairs are not distinct, or not sorted by user and item")
+        return cls(_frozen(user), _frozen(item), users, items)
 
     @classmethod
     def from_ids(
@@ -197,13 +200,14 @@ class Interactions:
     @cached_property
     def user_offsets(self) -> Int64Array:
         """CSR row pointers: the items of user u are ``item[offsets[u]:offsets[u + 1]]``."""
-        counts = np.bincount(self.user, minlength=self.num_users)
-        return _frozen(np.concatenate(([0], np.cumsum(counts, dtype=np.int64))))
+        offsets = np.zeros(self.num_users + 1, dtype=np.int64)
+        np.cumsum(counts_of(self.user, self.num_users), out=offsets[1:])
+        return _frozen(offsets)
 
     @cached_property
     def item_counts(self) -> Int64Array:
         """How many users took each item."""
-        return _frozen(np.bincount(self.item, minlength=self.num_items))
+        return _frozen(counts_of(self.item, self.num_items))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -331,26 +335,9 @@ class Interactions:
         )
 
 
-def _sort_with_order(key: Int64Array, largest: int) -> Int64Array:
-    """Sort keys where they are; gives where each was."""
-    rows = np.arange(len(key))
-    if fits_beside(largest, rows):
-        return sort_with(key, rows)
-    order = np.argsort(key)
-    key[:] = key[order]
-    return order
-
-
-def _unpacked(key: Int64Array, width: int) -> tuple[Int32Array, Int32Array]:
-    """``key = row · width + column``, a stretch at a time: what is in between stays in cache."""
-    rows, columns = np.empty(len(key), np.int32), np.empty(len(key), np.int32)
-    for start in range(0, len(key), STRETCH):
-        stretch = slice(start, start + STRETCH)
-        quotient = key[stretch] // width
-        rows[stretch] = quotient
-        quotient *= width
-        columns[stretch] = np.subtract(key[stretch], quotient, out=quotient)
-    return rows, columns
+def _ends_of(times: Int64Array) -> tuple[int, int]:
+    """The least and the greatest time; of none, any."""
+    return (int(times.min()), int(times.max())) if len(times) else (0, 0)
 
 
 def _beside(

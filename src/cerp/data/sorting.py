@@ -1,10 +1,12 @@
-"""Many integers sorted in place, on all cores; other integers can go along."""
+"""Many integers sorted in place, on all cores, and counted."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from cerp.cores import available_cores
 from cerp.data.ids import Int64Array
@@ -12,7 +14,9 @@ from cerp.data.ids import Int64Array
 MANY = 1 << 16
 """From so many on a part, threads are worth their while."""
 STRETCH = 1 << 16
-"""Numbers that are packed together: they stay in the cache."""
+"""Numbers that are looked at together: they stay in the cache."""
+LONG_STRETCH = 1 << 20
+"""The same where each stretch costs something: it is small beside all."""
 
 
 def sort_on_cores(values: Int64Array) -> None:
@@ -26,32 +30,13 @@ def sort_on_cores(values: Int64Array) -> None:
     values.sort(kind="stable")
 
 
-def fits_beside(largest: int, values: Int64Array) -> bool:
-    """Whether a key up to this one and the distance of a value from the least fit 63 bits."""
-    return largest.bit_length() + _bits(values) <= 63
+def counts_of(codes: npt.NDArray[Any], count: int) -> Int64Array:
+    """How often each of the codes from 0 to ``count - 1`` occurs.
 
-
-def sort_with(keys: Int64Array, values: Int64Array) -> Int64Array:
-    """Sort keys that are not negative, equal ones by the value beside them; gives those values.
-
-    Each key and its value are packed into one integer, which sorts far faster than an order of
-    the rows is found: they have to fit (`fits_beside`).
+    NumPy counts 64-bit integers, and would make such of all codes at once.
     """
-    least, bits = (int(values.min()) if len(values) else 0), _bits(values)
-    for start in range(0, len(keys), STRETCH):
-        stretch = keys[start : start + STRETCH]
-        stretch <<= bits
-        stretch |= values[start : start + STRETCH] - least
-    sort_on_cores(keys)
-    beside = np.empty(len(keys), np.int64)
-    for start in range(0, len(keys), STRETCH):
-        stretch, unpacked = keys[start : start + STRETCH], beside[start : start + STRETCH]
-        np.bitwise_and(stretch, (1 << bits) - 1, out=unpacked)
-        unpacked += least
-        stretch >>= bits
-    return beside
-
-
-def _bits(values: Int64Array) -> int:
-    """How many the distance of a value from the least of them has at most."""
-    return (int(values.max()) - int(values.min())).bit_length() if len(values) else 0
+    counts = np.zeros(count, dtype=np.int64)
+    step = max(LONG_STRETCH, count)
+    for start in range(0, len(codes), step):
+        counts += np.bincount(codes[start : start + step], minlength=count)
+    return counts
