@@ -66,8 +66,9 @@ from cerp.sizing.precision_plan import NONE
 SIZES = ("30KB", "60KB", "120KB", "250KB", "500KB")
 QUANTISED = {"pq": "concat", "rq": "sum"}
 DIMENSION, ROWS, MOST_BOOKS = 128, 256, 32
-MIXED = {"mixture": "mixture", "joint": "mixture together", "full+filter": "full"}
-"""Rows of mixtures.json by the names that the portfolio has for them; the second is none of it."""
+MIXED = {"mixture": "plain mixture", "joint": "mixture together", "full+filter": "plain full"}
+"""Rows of mixtures.json by the names that they have here: all with the plain filter, while the
+portfolio's mixtures are with the sharpened one."""
 NAMES = {"cerp": "cerp-hash"}
 """What the recipes called by another name than rows of this file."""
 
