@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from cerp.artifact import order_bytes, table_bytes
+from cerp.artifact import bits, edges, numbers, order_bytes, table_bytes
 from cerp.artifact.bits import pack_planes, unpack_planes
 from cerp.artifact.deflate import deflate, inflate
 from cerp.artifact.edges import decode_seen, encode_seen
@@ -206,6 +206,24 @@ def test_seen_interactions_come_back_under_any_order(dense: np.ndarray, seed: in
     found = decode_seen(coded, users, items, int(dense.sum()), order)
     assert found.offsets.tolist() == seen.offsets.tolist()
     assert found.items.tolist() == seen.items.tolist()
+
+
+@pytest.mark.parametrize("stretch", [1, 3, 8])
+def test_stretches_leave_no_trace(stretch: int, monkeypatch: pytest.MonkeyPatch):
+    rng = np.random.default_rng(stretch)
+    dense = rng.random((9, 40)) < 0.3
+    items = np.flatnonzero(dense) % 40
+    seen = Seen(np.append(0, np.cumsum(dense.sum(1))), items.astype(np.int32))
+    order = rng.permutation(49).astype(np.int32)
+    at_once = encode_seen(seen, 40, order)
+    for module in (bits, edges, numbers):
+        monkeypatch.setattr(module, "LONG_STRETCH", stretch)
+    by_stretches = encode_seen(seen, 40, order)
+    assert {name: part.tolist() for name, part in by_stretches.items()} == {
+        name: part.tolist() for name, part in at_once.items()
+    }
+    found = decode_seen(TensorReader(by_stretches), 9, 40, len(items), order)
+    assert found.items.tolist() == items.tolist()
 
 
 @pytest.mark.slow

@@ -8,12 +8,16 @@ included (see docs/format.md for what else was tried).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from cerp.artifact.model import Seen
 from cerp.artifact.numbers import decode_numbers, encode_numbers
 from cerp.artifact.tensors import TensorReader, Tensors
 from cerp.data.ids import Int32Array, Int64Array
+from cerp.data.sorting import LONG_STRETCH
 from cerp.errors import MalformedFileError
 from cerp.naming import prefixed
 
@@ -23,13 +27,16 @@ def encode_seen(seen: Seen, num_items: int, positions: Int32Array | None) -> Ten
     counts = np.diff(seen.offsets)
     user_line, item_line = _lines(len(counts), num_items, positions)
     item_rank = _inverse(item_line)
-    keys = np.repeat(_inverse(user_line), counts) * num_items + item_rank[seen.items]
+    keys = _keys(_inverse(user_line), counts, item_rank, seen.items)
     keys.sort()
     ranked_counts = counts[user_line]
-    items = keys % max(num_items, 1)
-    gaps = np.diff(items, prepend=0) - 1
+    gaps = np.remainder(keys, max(num_items, 1), out=keys)  # not yet: they are items
     first = _first_of_rows(ranked_counts)
-    gaps[first] = items[first]
+    first_items = gaps[first]
+    for start in reversed(range(1, len(gaps), LONG_STRETCH)):
+        end = min(start + LONG_STRETCH, len(gaps))
+        gaps[start:end] -= gaps[start - 1 : end - 1] + 1
+    gaps[first] = first_items
     return prefixed("counts", encode_numbers(ranked_counts)) | prefixed(
         "gaps", encode_numbers(gaps)
     )
@@ -53,13 +60,14 @@ def decode_seen(
     if (items >= num_items).any():
         raise MalformedFileError(f"{tensors.name('gaps')} lead beyond the last item")
     user_line, item_line = _lines(num_users, num_items, positions)
-    keys = np.repeat(user_line, counts) * num_items + item_line[items]
+    keys = _keys(user_line, counts, item_line, items)
+    del gaps, items
     if num_users * num_items <= 2**32:  # sorted in half the time
         keys = keys.astype(np.uint32)
     keys.sort()
     offsets = np.zeros(num_users + 1, dtype=np.int64)
     np.cumsum(counts[_inverse(user_line)], out=offsets[1:])
-    return Seen(offsets, (keys % max(num_items, 1)).astype(np.int32))
+    return Seen(offsets, np.remainder(keys, max(num_items, 1), out=keys).astype(np.int32))
 
 
 def _lines(
@@ -69,6 +77,18 @@ def _lines(
     if positions is None:
         return np.arange(num_users), np.arange(num_items)
     return np.argsort(positions[:num_users]), np.argsort(positions[num_users:])
+
+
+def _keys(
+    users: Int64Array, counts: Int64Array, items: Int64Array, chosen: npt.NDArray[np.integer[Any]]
+) -> Int64Array:
+    """One integer a pair: each user ``counts`` times, with the ``chosen`` of the items."""
+    keys = np.repeat(users, counts)
+    keys *= len(items)
+    for start in range(0, len(keys), LONG_STRETCH):
+        stretch = slice(start, start + LONG_STRETCH)
+        keys[stretch] += items[chosen[stretch]]
+    return keys
 
 
 def _inverse(line: Int64Array) -> Int64Array:
@@ -83,8 +103,10 @@ def _first_of_rows(counts: Int64Array) -> Int64Array:
 
 
 def _sums_within_rows(gaps: Int64Array, counts: Int64Array) -> Int64Array:
-    """``x_0 = g_0``, ``x_j = x_(j-1) + g_j + 1`` in every row."""
-    ends = np.cumsum(gaps + 1)
+    """``x_0 = g_0``, ``x_j = x_(j-1) + g_j + 1`` in every row. The gaps are used up."""
     first = _first_of_rows(counts)
-    before = ends[first] - gaps[first]
-    return ends - np.repeat(before, counts[counts > 0])
+    first_items = gaps[first]
+    gaps += 1
+    sums = np.cumsum(gaps, out=gaps)
+    sums -= np.repeat(sums[first] - first_items, counts[counts > 0])
+    return sums

@@ -15,6 +15,7 @@ from cerp.artifact.bits import pack_planes, unpack_planes
 from cerp.artifact.deflate import deflate
 from cerp.artifact.tensors import TensorReader, Tensors
 from cerp.data.ids import Int64Array
+from cerp.data.sorting import LONG_STRETCH
 from cerp.errors import MalformedFileError
 
 LARGEST_NUMBER = 2**63 - 5
@@ -24,13 +25,20 @@ LARGEST_CLASS = 243
 def encode_numbers(numbers: Int64Array, *, is_random: bool = False) -> Tensors:
     """``classes`` and ``extra`` of numbers from 0 to `LARGEST_NUMBER`, which may be random."""
     shifted = numbers + 4
+    classes = np.empty(len(shifted), dtype=np.uint8)
+    for start in range(0, len(shifted), LONG_STRETCH):
+        stretch = slice(start, start + LONG_STRETCH)
+        classes[stretch] = _classes(shifted[stretch])
+    return {
+        "classes": deflate(classes.tobytes(), is_random=is_random),
+        "extra": pack_planes(shifted, classes >> 2),
+    }
+
+
+def _classes(shifted: Int64Array) -> Int64Array:
     width = np.frexp(shifted.astype(np.float64))[1].astype(np.int64) - 3
     width -= shifted >> width < 4  # beyond 2^53 a double may have been rounded up
-    classes = 4 * width + (shifted >> width) - 4
-    return {
-        "classes": deflate(classes.astype(np.uint8).tobytes(), is_random=is_random),
-        "extra": pack_planes(shifted & ((np.int64(1) << width) - 1), width),
-    }
+    return 4 * width + (shifted >> width) - 4
 
 
 def decode_numbers(tensors: TensorReader, count: int) -> Int64Array:
@@ -39,6 +47,9 @@ def decode_numbers(tensors: TensorReader, count: int) -> Int64Array:
     if classes.max(initial=0) > LARGEST_CLASS:
         raise MalformedFileError(f"{tensors.name('classes')} holds a class above {LARGEST_CLASS}")
     width = classes >> 2
-    extra = unpack_planes(tensors.byte_array("extra"), width, what=tensors.name("extra"))
-    leading = (4 + (classes & 3)).astype(np.int64) << width.astype(np.int64)
-    return leading + extra - 4
+    numbers = unpack_planes(tensors.byte_array("extra"), width, what=tensors.name("extra"))
+    for start in range(0, count, LONG_STRETCH):
+        stretch = slice(start, start + LONG_STRETCH)
+        leading = (4 + (classes[stretch] & 3)).astype(np.int64) << width[stretch].astype(np.int64)
+        numbers[stretch] += leading - 4
+    return numbers
