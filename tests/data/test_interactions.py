@@ -129,6 +129,22 @@ def test_ids_encode_what_they_decode_and_name_the_unknown():
         ids.encode(["y"], what="user")
 
 
+@given(st.lists(st.integers(-3, 9) | st.sampled_from([2**63 - 1, -(2**63)]), unique=True))
+def test_integers_are_found_as_in_a_dictionary_in_any_order(values: list[int]):
+    ids = Ids(np.array(values, dtype=np.int64))
+    asked = [*range(-4, 11), 2**63 - 1, -(2**63), 2**63, 2**70, 3.0, 2.5, float("inf"), "3", None]
+    position = {value: code for code, value in enumerate(values)}
+    assert ids.known(asked).tolist() == [one in position for one in asked]
+    known = [one for one in asked if one in position]
+    assert ids.encode(known).tolist() == [position[one] for one in known]
+
+
+@pytest.mark.parametrize("values", [[4, 7, 4], [4, 4], ["a", "a"]])
+def test_equal_ids_are_refused_when_they_are_looked_up(values: list[int] | list[str]):
+    with pytest.raises(DataError, match="not distinct"):
+        Ids(values).encode(values)
+
+
 def test_an_id_of_the_wrong_type_is_explained():
     with pytest.raises(DataError, match="ids here are integers; '7' is a str"):
         Ids([7, 8]).encode(["7"])

@@ -394,6 +394,22 @@ def test_ids_that_share_a_hash_stay_apart(tmp_path: Path, monkeypatch: pytest.Mo
     assert pairs(read(path)) == set(TABLE)
 
 
+@pytest.mark.parametrize("stretch", [1, 2, 3])
+def test_rows_that_come_in_stretches_are_all_there_and_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stretch: int
+) -> None:
+    monkeypatch.setattr("cerp.data.formats.duckdb_scan.LONG_STRETCH", stretch)
+    rows = ["bob,y,5,9,2", "ann,x,1,8,3", "ann,y,4,7,4", "cy,z,1,6,5", "cy,x,5,5,6"]
+    path = written(tmp_path, "a.csv", "\n".join(["user,item,rating,time,plays", *rows]))
+    data = read(path, min_rating=4, weight="plays")
+    assert data.users.values.tolist() == ["bob", "ann", "cy"]
+    assert data.items.values.tolist() == ["y", "x"]
+    assert (data.user.tolist(), data.item.tolist()) == ([0, 1, 2], [0, 0, 1])
+    assert data.time is not None
+    assert data.weight is not None
+    assert (data.time.tolist(), data.weight.tolist()) == ([9, 7, 5], [2, 4, 6])
+
+
 NASTY = st.text(
     st.sampled_from("\"',;|: \t0179aé漢😀\\#\ufeff")
     | st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\n"),

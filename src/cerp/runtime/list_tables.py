@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -34,17 +35,17 @@ def read_users(path: Path, ids: Ids) -> FoundUsers:
     """The users in a CSV or Parquet file; their column is found by its name."""
     if not path.is_file():
         raise DataError(f"{path}: no such file")
-    known: dict[Id, None] = {}
-    unknown: dict[Id, str] = {}
+    first_places: dict[Id, str] = {}
     try:
         for place, user in _parquet_users(path) if _is_parquet(path) else _csv_users(path, ids):
-            if user in ids:
-                known[user] = None
-            else:
-                unknown.setdefault(user, place)
+            first_places.setdefault(user, place)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None
-    return FoundUsers(list(known), unknown)
+    users = list(first_places)
+    known = list(itertools.compress(users, ids.known(users)))
+    for user in known:
+        del first_places[user]
+    return FoundUsers(known, unknown=first_places)
 
 
 def refuse_unknown(found: FoundUsers, path: Path, ids: Ids) -> None:

@@ -8,6 +8,7 @@ batches in bounded steps, so that other requests need not wait for them.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -149,7 +150,7 @@ async def recommend_many(served: Given, asked: RecommendRequest) -> Response:
     else:
         served.runtime.refuse_without_users()
         users = as_ids(served.runtime.users, asked.users or ())
-        if not any(user in served.runtime.users for user in users):
+        if not served.runtime.users.known(users).any():
             served.runtime.users.encode(users, what="user")  # nobody is known: an error says so
         size = _users_at_once(served.runtime.multiplications, asked.k)
         parts = []
@@ -211,7 +212,7 @@ def _written_of_users(served: Served, asked: RecommendRequest, users: Sequence[I
 
 def _of_users(served: Served, asked: RecommendRequest, users: Sequence[Id]) -> Results:
     runtime = served.runtime
-    known = [user for user in users if user in runtime.users]
+    known = list(itertools.compress(users, runtime.users.known(users)))
     lists = runtime.recommend_many(
         known,
         asked.k,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,8 +37,9 @@ from cerp.data.formats.times import (
     unreadable_time_error,
 )
 from cerp.data.formats.vocabulary import Vocabulary, native_order
-from cerp.data.ids import Int32Array
+from cerp.data.ids import Ids, Int32Array
 from cerp.data.interactions import Interactions
+from cerp.data.sorting import LONG_STRETCH
 from cerp.data.source_facts import MOST_EVENTS, SourceFacts, is_event_name, mixed_events
 from cerp.errors import ConfigError, DataError, MissingExtra
 
@@ -46,6 +47,11 @@ HASH = "hash({})"
 """Of an id, as 64 bits without a sign."""
 
 SIDES = ("user", "item")
+BESIDE_PAIRS: Mapping[str, tuple[str, npt.DTypeLike]] = {
+    "time": ("time", np.int64),
+    "weight": ("weight::double", np.float64),
+}
+"""Role -> expression and type of what a row has beside its ids."""
 
 
 class ScanError(DataError):
@@ -136,36 +142,28 @@ def read_scan(database: Database, scan: Scan, wanted: Wanted, origin: Origin) ->
         _refuse_bad_ratings(database, origin)
     if "weight" in scan.columns:
         _refuse_bad_weights(database, kept, origin)
-    with ThreadPoolExecutor(len(SIDES)) as beside:
-        columns = _hashes(database, kept, scan.columns)
-        coding = beside.map(codes_of, map(columns.pop, SIDES))
-        vocabularies = [_vocabulary(database, scan, side, kept) for side in SIDES]
-        user, item = (
-            codes
-            if codes.max(initial=-1) + 1 == len(vocabulary.values)
-            else _codes_by_id(database, side, kept)
-            for side, codes, vocabulary in zip(SIDES, coding, vocabularies, strict=True)
+    with ThreadPoolExecutor(1) as beside:
+        sides = []
+        for side in SIDES:
+            # One side after the other, and no name for the hashes: they go when they are coded.
+            coding = beside.submit(codes_of, _column(database, HASH.format(side), kept, np.uint64))
+            vocabulary = _vocabulary(database, scan, side, kept)
+            codes = coding.result()
+            if codes.max(initial=-1) + 1 != len(vocabulary.values):
+                codes = _codes_by_id(database, side, kept)
+            sides.append((vocabulary, codes))
+        (users, user), (items, item) = (
+            _in_native_order(vocabulary, codes, side, scan, wanted, origin)
+            for side, (vocabulary, codes) in zip(SIDES, sides, strict=True)
         )
-        (users, user_rank), (items, item_rank) = (
-            native_order(
-                vocabulary,
-                side,
-                origin,
-                is_text=scan.is_text,
-                as_strings=wanted.ids == "string",
-            )
-            for side, vocabulary in zip(SIDES, vocabularies, strict=True)
-        )
+        beside_pairs = {
+            role: _column(database, sql, kept, dtype)
+            for role, (sql, dtype) in BESIDE_PAIRS.items()
+            if role in scan.columns
+        }
         ((rows,),) = database.rows("select count(*) from loaded")
         emptying = beside.submit(database.rows, "drop table loaded")
-        data = Interactions.from_codes(
-            _in_order(user, user_rank),
-            _in_order(item, item_rank),
-            users=users,
-            items=items,
-            time=columns.get("time"),
-            weight=columns.get("weight"),
-        )
+        data = Interactions.from_codes(user, item, users=users, items=items, **beside_pairs)
         emptying.result()
     return replace(data, source=SourceFacts(origin.name, rows, rows - len(user)))
 
@@ -301,12 +299,22 @@ def _vocabulary(database: Database, scan: Scan, side: str, kept: str) -> Vocabul
     return Vocabulary(values, columns["first_row"])
 
 
-def _hashes(database: Database, kept: str, columns: Collection[str]) -> dict[str, Any]:
-    """The ids of both sides as hashes, and the columns that go with them, in the order of rows."""
-    chosen = [f'{HASH.format(side)} as "{side}"' for side in SIDES]
-    others = {"time": "time", "weight": "weight::double as weight"}
-    chosen += [sql for role, sql in others.items() if role in columns]
-    return database.arrays(f"select {', '.join(chosen)} from loaded where {kept}")
+def _column(database: Database, sql: str, kept: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """One value of each row that is kept, in the order of rows.
+
+    They come a stretch at a time: DuckDB holds a result twice before it is one array.
+    """
+    ((rows, count),) = database.rows(f"select count(*), count(*) filter ({kept}) from loaded")
+    values = np.empty(count, dtype=dtype)
+    filled = 0
+    for start in range(0, rows, LONG_STRETCH):
+        stretch = database.arrays(
+            f"select {sql} as value from loaded "
+            f"where rowid >= {start} and rowid < {start + LONG_STRETCH} and {kept}"
+        )["value"]
+        values[filled : filled + len(stretch)] = stretch
+        filled += len(stretch)
+    return values
 
 
 def _codes_by_id(database: Database, side: str, kept: str) -> Int32Array:
@@ -319,10 +327,23 @@ def _codes_by_id(database: Database, side: str, kept: str) -> Int32Array:
     )["code"]
 
 
-def _in_order(codes: Int32Array, rank: Int32Array) -> Int32Array:
-    """Codes by first appearance as those of native order, which often is the same."""
-    is_same = np.array_equal(rank, np.arange(len(rank)))
-    return codes if is_same else rank[codes]
+def _in_native_order(
+    vocabulary: Vocabulary,
+    codes: Int32Array,
+    side: str,
+    scan: Scan,
+    wanted: Wanted,
+    origin: Origin,
+) -> tuple[Ids, Int32Array]:
+    """Ids of one side in native order, and codes by first appearance as those of that order."""
+    ids, rank = native_order(
+        vocabulary, side, origin, is_text=scan.is_text, as_strings=wanted.ids == "string"
+    )
+    if not np.array_equal(rank, np.arange(len(rank))):  # often it is the same
+        for start in range(0, len(codes), LONG_STRETCH):
+            stretch = codes[start : start + LONG_STRETCH]
+            stretch[:] = rank[stretch]
+    return ids, codes
 
 
 def _refuse_bad_ratings(database: Database, origin: Origin) -> None:

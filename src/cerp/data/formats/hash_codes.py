@@ -21,10 +21,17 @@ LEAST_BITS, MOST_BITS = 10, 27
 
 def codes_of(hashes: npt.NDArray[np.uint64]) -> Int32Array:
     """Hashes numbered by their first appearance."""
-    first = _first_rows(hashes)
-    numbers = np.cumsum(first == np.arange(len(first), dtype=np.int32), dtype=np.int32)
-    numbers -= 1
-    return numbers.take(first)
+    codes = _first_rows(hashes)
+    numbers = np.empty_like(codes)  # of the rows that are the first of their hashes
+    count = 0
+    for start in range(0, len(codes), STRETCH):
+        stretch = slice(start, start + STRETCH)
+        first = codes[stretch]
+        is_new = first == np.arange(start, start + len(first), dtype=np.int32)
+        numbers[stretch] = np.cumsum(is_new) + (count - 1)
+        count += int(np.count_nonzero(is_new))
+        codes[stretch] = numbers.take(first)
+    return codes
 
 
 def _first_rows(hashes: npt.NDArray[np.uint64]) -> Int32Array:
