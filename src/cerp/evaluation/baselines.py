@@ -26,11 +26,11 @@ class Popularity:
     """The same list for everybody: items by how many users took them in training."""
 
     def __init__(self, train: Interactions) -> None:
-        self.counts = train.item_counts.astype(np.float32)
+        self.scores_for_all = train.item_counts.astype(np.float32)
 
     def score_all(self, users: Int32Array) -> Float32Array:
         """The number of training interactions of each item, once for each user."""
-        return np.tile(self.counts, (len(users), 1))
+        return np.tile(self.scores_for_all, (len(users), 1))
 
 
 class RecentPopularity:
@@ -46,11 +46,11 @@ class RecentPopularity:
         since = np.sort(train.time)[-max(1, round(share * len(train)))]
         recent = np.bincount(train.item[train.time >= since], minlength=train.num_items)
         counts = train.item_counts
-        self.scores = (recent + counts / (1 + counts.max())).astype(np.float32)
+        self.scores_for_all = (recent + counts / (1 + counts.max())).astype(np.float32)
 
     def score_all(self, users: Int32Array) -> Float32Array:
         """The late interactions of each item, once for each user."""
-        return np.tile(self.scores, (len(users), 1))
+        return np.tile(self.scores_for_all, (len(users), 1))
 
 
 class Random:

@@ -25,6 +25,7 @@ from cerp.evaluation.metrics import (
     metric_names,
     user_metrics,
 )
+from cerp.evaluation.one_order import falling, first_of
 from cerp.evaluation.popularity import head_items
 from cerp.evaluation.ranking import exclude, top_k
 from cerp.progress import Bar, progress
@@ -41,6 +42,8 @@ LONG = 10**9
 """Scores for which progress is shown: some ten seconds."""
 LEAST_SAMPLE = 1_000
 """Users who are judged however many items there are."""
+LISTED_AS = 8
+"""Scores that take as much memory as an entry of a list does while it is made of one order."""
 
 
 class Scorer(Protocol):
@@ -50,7 +53,8 @@ class Scorer(Protocol):
         """Scores of shape (len(users), num_items), higher is better, NumPy or torch.
 
         The matrix is handed over: the caller may write into it. -inf keeps an
-        item from being recommended.
+        item from being recommended. A scorer that has one row for everybody may offer it as
+        ``scores_for_all``, and is then not asked for matrices.
         """
 
 
@@ -132,18 +136,20 @@ def evaluate(
     judged = users_to_judge(splits, on) if users is None else _judged(truth, users, on)
     tally = _Tally(splits, truth, sorted(set(ks)), groups)
     hidden = None if unseen_items else items_without_rows(splits.train)
-    rows = max(1, memory // (4 * splits.num_items))
+    same = getattr(scorer, "scores_for_all", None)
+    order = None if same is None else falling(same, hidden)
+    width = splits.num_items if order is None else LISTED_AS * tally.depth
+    rows = max(1, memory // (4 * width))
 
     def ranked(users: Int32Array, bar: Bar) -> Iterator[tuple[Int32Array, Int32Array]]:
         for start in range(0, len(users), rows):
             chunk = users[start : start + rows]
-            scores = scorer.score_all(chunk)
-            if tuple(scores.shape) != (len(chunk), splits.num_items):
-                raise ScoreError(
-                    f"score_all gave the shape {tuple(scores.shape)} for {len(chunk)} users; "
-                    f"expected ({len(chunk)}, {splits.num_items}), one column for each item"
-                )
-            items, _ = top_k(exclude(scores, *entries_of(seen, chunk), hidden), tally.depth)
+            taken = entries_of(seen, chunk)
+            if order is None:
+                scores = _scores(scorer, chunk, splits.num_items)
+                items, _ = top_k(exclude(scores, *taken, hidden), tally.depth)
+            else:  # one order for everybody: no scores are written, only lists
+                items = first_of(order, *taken, len(chunk), tally.depth)
             yield chunk, items
             bar.advance(len(chunk))
 
@@ -158,6 +164,16 @@ def evaluate(
         none = np.empty((0, tally.depth), dtype=np.int32)
     tally.add(judged, sharing.whole(np.concatenate([none, *lists]), len(judged)))
     return tally.metrics(on, judged)
+
+
+def _scores(scorer: Scorer, users: Int32Array, num_items: int) -> Scores:
+    scores = scorer.score_all(users)
+    if tuple(scores.shape) != (len(users), num_items):
+        raise ScoreError(
+            f"score_all gave the shape {tuple(scores.shape)} for {len(users)} users; "
+            f"expected ({len(users)}, {num_items}), one column for each item"
+        )
+    return scores
 
 
 def cutoffs_with(metric: str) -> list[int]:
