@@ -2,7 +2,7 @@
 
     CERP_DATA_DIR=... python benchmarks/regularizer.py PART [--dataset ml-100k] [--device cpu]
         [--backbones lightgcn,mlp] [--seeds 1] [--epochs 20] [--dim 128]
-        [--rows hash,learned] [--names penalty,no_penalty] [--processes 1]
+        [--rows hash,learned] [--names penalty,no_penalty] [--processes 1] [--apart]
 
 PART is one of
 
@@ -24,6 +24,7 @@ goes on where a killed one was. ``--dataset gowalla --device cuda`` runs the sam
 data. ``--names`` are those of the table's or the readings' runs. ``--epochs`` are those of training
 after pruning (0: only prune, and look at the patterns), and ``--dim`` is that of vectors; without
 them they are the preset's. ``--processes`` so many runs go on at a time: they share a GPU well.
+``--apart`` prunes once for each budget, in processes of their own: small batches wait for one core.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -77,9 +78,11 @@ BATCHES = (1024, 2048, 4096)
 """Positives of a step, beside the preset's 8,192."""
 BATCHES_BY_RATE: dict[float, tuple[int | None, ...]] = {
     1e-2: (None, *BATCHES),
-    1e-3: (None, *BATCHES, 512),
+    1e-3: (None, *BATCHES, 128, 256, 512),
 }
 """At a tenth of the rate smaller ones validate better, at the higher rate larger ones."""
+LONGER = {"train.learning_rate": 1e-3, "train.batch_size": 512, "train.epochs": 120}
+"""Twice the epochs, whose price is that of half the batch."""
 STARTS = ("uniform", "normal", "long-tail", "xavier-uniform")
 """Of thresholds, beside all ones."""
 TABLE: dict[str, dict[str, Any]] = {
@@ -176,13 +179,24 @@ class Recipe:
         """Validation NDCG@10 of runs, the mean over budgets; trained where it is not known."""
         keys = [self.key(backbone, run) for run in runs]
         missing = {
-            self.pool.submit(outcome, self.given, self.config_of(run)): key
-            for run, key in zip(runs, keys, strict=True)
-            if known(key) is None
+            self.pool.submit(outcome, self.given, part): number
+            for number, run in enumerate(runs)
+            if known(keys[number]) is None
+            for part in self.parts_of(self.config_of(run))
         }
+        found: dict[int, list[dict[str, Any]]] = {number: [] for number in missing.values()}
         for done in as_completed(missing):
-            self.keep(missing[done], done)
+            number = missing[done]
+            found[number].append(done.result())
+            if len(found[number]) == [*missing.values()].count(number):
+                self.keep(keys[number], found[number])
         return [score_of(known(key)) for key in keys]
+
+    def parts_of(self, config: Config) -> list[Config]:
+        """What one process trains: all budgets of a run, or one of them."""
+        if not self.given.apart:
+            return [config]
+        return [replace(config, budgets=(budget,)) for budget in config.budgets]
 
     def key(self, backbone: str, run: Wanted) -> dict[str, Any]:
         """What tells a run from all others in the file."""
@@ -203,9 +217,13 @@ class Recipe:
         given = {path: value for path, value in own.items() if value}
         return Config.from_dict(merged(run.start.to_dict(), nested({**run.settings, **given})))
 
-    def keep(self, key: dict[str, Any], done: Future[dict[str, Any]]) -> None:
+    def keep(self, key: dict[str, Any], parts: Sequence[dict[str, Any]]) -> None:
         """Write a finished run to the file."""
-        run = key | done.result()
+        budgets = {name: row for part in parts for name, row in part["budgets"].items()}
+        run = key | {
+            "seconds": round(sum(part.get("seconds", 0) for part in parts), 1),
+            "budgets": dict(sorted(budgets.items())),
+        }
         with self.writing:
             runs = [*read_runs(), run]
             write_figures(FILE, {"runs": runs, "machine": described(self.given.device)})
@@ -245,6 +263,7 @@ class Recipe:
         rates = [(rate, size) for rate, sizes in BATCHES_BY_RATE.items() for size in sizes]
         settings = [
             *({"train.learning_rate": rate} | batch_of("train", size) for rate, size in rates),
+            LONGER,
             *(batch_of("prune", size) for size in BATCHES),
             *({"prune.threshold_start": start} for start in STARTS),
         ]
@@ -393,6 +412,7 @@ def main() -> None:
     parser.add_argument("--names", default=None)
     parser.add_argument("--rows", default="hash,learned")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--apart", action="store_true")
     Recipe(parser.parse_args()).everything()
 
 
