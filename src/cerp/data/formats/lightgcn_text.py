@@ -22,6 +22,9 @@ from cerp.data.ids import Ids, flaw_of
 from cerp.data.interactions import Interactions
 from cerp.errors import DataError
 
+SURE_DIGITS = 18
+"""Integers of so many digits fit 64 bits."""
+
 
 class ParsedFile(NamedTuple):
     """One file as columns of original ids: int64, or strings as they stand."""
@@ -52,6 +55,9 @@ def parse(paths: Sequence[Path], *, may_be_empty: Collection[Path] = ()) -> list
     Ids are integers if all of that side, in all files, are plain ones: where
     one file holds ``007``, then ``7`` in another is a string too.
     """
+    plain = [_plain(path) for path in paths]
+    if all(one is not None and len(one.lines) for one in plain):
+        return [one for one in plain if one is not None]
     tables = [_rows(path) for path in paths]
     for path, rows in zip(paths, tables, strict=True):
         if not rows and path not in may_be_empty:
@@ -64,6 +70,31 @@ def parse(paths: Sequence[Path], *, may_be_empty: Collection[Path] = ()) -> list
         ParsedFile(np.repeat(users, _item_counts(rows)), item, users)
         for rows, users, item in zip(tables, lines, items, strict=True)
     ]
+
+
+def _plain(path: Path) -> ParsedFile | None:
+    """A file of nothing but plain integers, blanks and line breaks, as most are; otherwise None.
+
+    What it says is what `_rows` would find, in a tenth of the time.
+    """
+    content = path.read_bytes()
+    letters = np.frombuffer(content, dtype=np.uint8)
+    is_digit = (letters >= ord("0")) & (letters <= ord("9"))
+    is_break = (letters == ord("\n")) | (letters == ord("\r"))
+    is_blank = np.isin(letters, np.frombuffer(BLANKS.encode(), dtype=np.uint8))
+    if not (is_digit | is_break | is_blank).all():
+        return None
+    edges = np.flatnonzero(np.diff(is_digit, prepend=False, append=False))
+    starts, lengths = edges[::2], np.diff(edges)[::2]
+    is_odd = (letters[starts] == ord("0")) & (lengths > 1)
+    if is_odd.any() or lengths.max(initial=0) > SURE_DIGITS:
+        return None
+    numbers = np.fromstring(content.decode(), dtype=np.int64, sep=" ")
+    line = np.cumsum(is_break, dtype=np.int32)[starts]
+    is_user = np.diff(line, prepend=-1) != 0
+    users = numbers[is_user]
+    counts = np.diff(np.append(np.flatnonzero(is_user), len(numbers))) - 1
+    return ParsedFile(np.repeat(users, counts), numbers[~is_user], users)
 
 
 def _rows(path: Path) -> list[list[str]]:
