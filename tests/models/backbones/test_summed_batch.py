@@ -47,7 +47,7 @@ def by_hand(*arguments: Any) -> torch.Tensor:
     return complementary(*arguments)
 
 
-def gradients(made: Recommender, objective: Objective) -> list[torch.Tensor]:
+def gradients(made: Recommender, objective: Objective) -> list[Any]:
     """The loss, and what comes back."""
     made.zero_grad()
     loss = objective(made, batch(), BATCH)
