@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from cerp.kernels import triton_there
-from cerp.kernels.triton_there import in_use, work_on
+from cerp.kernels.triton_there import MANY, in_use, pay_off, work_on
 from cerp.models.backbones.sum_penalty import penalty_of_sums
 from cerp.models.embeddings.composition import Composition
 from cerp.pruning.functional import pruning_penalty, soft_threshold
-from cerp.training.adam import Adam
+from cerp.training.adam import TILE, Adam
+from cerp.training.losses import bpr
 
 GPU = torch.device("cuda")
 
@@ -21,23 +22,37 @@ def normal(*shape: int, seed: int = 0) -> torch.Tensor:
 
 def with_and_without(monkeypatch, work):
     """What something gives with kernels, and without."""
-    assert work_on(torch.empty(0, device=GPU).device)
+    device = torch.empty(0, device=GPU).device
+    assert work_on(device)
     found = work()
-    monkeypatch.setattr(triton_there, "_WORKING", {})
+    monkeypatch.setattr(triton_there, "_WORKING", {device: False})
     return zip(found, work(), strict=True)
 
 
 def test_cpus_have_no_kernels():
     assert not work_on(torch.device("cpu"))
     assert not in_use(torch.device("cpu"))
+    assert not pay_off(torch.device("cpu"), MANY)
+
+
+@pytest.mark.gpu
+def test_a_large_batch_has_kernels_compiled_and_others_then_use_them(monkeypatch):
+    monkeypatch.setattr(triton_there, "_WORKING", {})
+    device = torch.empty(0, device=GPU).device
+    assert not pay_off(device, MANY - 1)
+    assert not in_use(device)
+    assert pay_off(device, MANY)
+    assert in_use(device)
+    assert pay_off(device, 1)
 
 
 @pytest.mark.gpu
 def test_soft_thresholds_and_their_gradients(monkeypatch):
     def work():
         weight = (normal(300, 64) * 0.01).requires_grad_()
-        threshold = (normal(300, 64, seed=1) - 5).requires_grad_()
-        pruned = soft_threshold(weight, threshold, torch.tensor(1.3, device=GPU))
+        threshold = (normal(300, 64, seed=1) - 6).requires_grad_()
+        most, shift = torch.tensor([1.3, 1.0], device=GPU).unbind(0)
+        pruned = soft_threshold(weight, threshold, most, shift)
         pruned.backward(normal(300, 64, seed=2))
         return [pruned.detach(), weight.grad, threshold.grad]
 
@@ -50,13 +65,15 @@ def test_soft_thresholds_and_their_gradients(monkeypatch):
 @pytest.mark.parametrize("decoupled", [False, True])
 def test_steps_of_adam(decoupled: bool, monkeypatch):
     def work() -> list[torch.Tensor]:
-        held = [torch.nn.Parameter(normal(300, 70)), torch.nn.Parameter(normal(5, seed=1))]
+        # By kernels two of them at once and one alone; the smallest by torch.
+        shapes = [(TILE + 5,), (2 * TILE, 2), (TILE + 1,), (5,)]
+        held = [torch.nn.Parameter(normal(*shape, seed=len(shape))) for shape in shapes]
         optimizer = Adam(held, learning_rate=0.01, weight_decay=0.1, decoupled=decoupled)
-        for step in range(400):
+        for step in range(100):
             for parameter in held:
                 parameter.grad = normal(*parameter.shape, seed=step)
             optimizer.step()
-        return [*(one.detach() for one in held), optimizer.state[held[0]]["exp_avg_sq"]]
+        return [*(one.detach() for one in held), optimizer.state[held[1]]["exp_avg_sq"]]
 
     for kernel, plain in with_and_without(monkeypatch, work):
         torch.testing.assert_close(kernel, plain, rtol=1e-4, atol=1e-5)
@@ -76,3 +93,16 @@ def test_penalty_of_sums_of_rows(books: int):
     for penalty in (kernel, plain):
         (2 * penalty).backward()
     torch.testing.assert_close(weights[0].grad, weights[1].grad, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("negatives", [1, 5])
+def test_the_loss_and_its_gradient(negatives: int, monkeypatch):
+    def work():
+        scores = (normal(1001, 1 + negatives) * 10).requires_grad_()
+        loss = bpr(scores)
+        (3 * loss).backward()
+        return [loss.detach(), scores.grad]
+
+    for kernel, plain in with_and_without(monkeypatch, work):
+        torch.testing.assert_close(kernel, plain, rtol=1e-4, atol=1e-5)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,10 @@ from hypothesis import strategies as st
 
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
+from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError, DataError
+from cerp.kernels import triton_there
+from cerp.kernels.triton_there import work_on
 from cerp.models.batch import Batch
 from cerp.training.sampling import Sampler
 
@@ -127,6 +132,25 @@ def test_on_the_gpu_negatives_are_not_positives_either():
     positives = set(zip(SMALL.user.tolist(), SMALL.item.tolist(), strict=True))
     drawn = zip(batch.users.tolist(), batch.negatives.tolist(), strict=True)
     assert not any((user, item) in positives for user, row in drawn for item in row)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_kernel_draws_the_same_batches(weighted: bool, monkeypatch):
+    train = synthetic(300, 80, 4000)
+    if weighted:
+        train = replace(train, weight=np.arange(1.0, 4001.0, dtype=np.float32))
+    part = train.subset(np.arange(4000) % 3 > 0)
+    device = torch.empty(0, device="cuda").device
+    assert work_on(device)
+    drawn = []
+    for has_kernels in (True, False):
+        monkeypatch.setattr(triton_there, "_WORKING", {device: has_kernels})
+        for positives in (None, part):
+            sampler = Sampler(train, positives=positives, batch_size=513, device="cuda")
+            drawn.append([flat(batch) for batch in sampler])
+    assert drawn[:2] == drawn[2:]
+    assert drawn[0] != drawn[1]
 
 
 @given(st.data())

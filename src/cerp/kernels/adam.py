@@ -1,6 +1,6 @@
 # ruff: noqa: ANN001, ANN202, N803  (Triton reads annotations as its own, and has constants in capitals)
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
-"""A step of Adam on one parameter by tiles that fill a GPU.
+"""A step of Adam on one or two parameters by tiles that fill a GPU.
 
 Torch's kernel has tiles of 65,536 values: a million of them keep few of the multiprocessors busy.
 """
@@ -8,6 +8,7 @@ Torch's kernel has tiles of 65,536 values: a million of them keep few of the mul
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import triton
 import triton.language as tl
@@ -17,11 +18,20 @@ VALUES = 1024
 """Of a tile."""
 
 
+class Moved(NamedTuple):
+    """A parameter, and what its step is made of; all lies on the device."""
+
+    parameter: Tensor
+    grad: Tensor
+    first: Tensor
+    second: Tensor
+    step: Tensor
+    """Its number."""
+
+
 def adam_step(
-    parameter: Tensor,
-    grad: Tensor,
-    moments: tuple[Tensor, Tensor],
-    step: Tensor,
+    moved: Moved,
+    other: Moved | None,
     rate: Tensor,
     *,
     betas: tuple[float, float],
@@ -29,14 +39,17 @@ def adam_step(
     decoupled: bool,
     epsilon: float,
 ) -> None:
-    """What torch's fused Adam, or AdamW where decay is ``decoupled``, does in step number ``step``.
+    """What torch's fused Adam, or AdamW where decay is ``decoupled``, does.
 
-    All but the settings lies on the device.
+    Two parameters, such as weights and thresholds, are moved by one kernel.
     """
-    count = parameter.numel()
-    _step[(triton.cdiv(count, VALUES),)](
-        *(parameter, grad.contiguous(), *moments, step, rate),
-        count,
+    second = moved if other is None else other
+    counts = moved.parameter.numel(), second.parameter.numel()
+    _step[(triton.cdiv(max(counts), VALUES), 1 if other is None else 2)](
+        *(moved.parameter, moved.grad.contiguous(), *moved[2:]),
+        *(second.parameter, second.grad.contiguous(), *second[2:]),
+        rate,
+        *counts,
         *(1 - betas[0], 1 - betas[1], math.log(betas[0]), math.log(betas[1])),
         *(0.0 if decoupled else weight_decay, weight_decay if decoupled else 0.0, epsilon),
         VALUES,
@@ -51,7 +64,7 @@ def _one_minus_exp(power):
 
 
 @triton.jit
-def _step(
+def _move(
     parameter,
     grad,
     first,
@@ -83,3 +96,65 @@ def _step(
     tl.store(parameter + places, value, mask=is_there)
     tl.store(first + places, mean, mask=is_there)
     tl.store(second + places, square, mask=is_there)
+
+
+@triton.jit
+def _step(
+    parameter,
+    grad,
+    first,
+    second,
+    step,
+    other_parameter,
+    other_grad,
+    other_first,
+    other_second,
+    other_step,
+    rate,
+    count,
+    other_count,
+    first_share,
+    second_share,
+    first_log,
+    second_log,
+    coupled_decay,
+    decoupled_decay,
+    epsilon,
+    VALUES: tl.constexpr,
+) -> None:
+    if tl.program_id(1) == 0:
+        _move(
+            parameter,
+            grad,
+            first,
+            second,
+            step,
+            rate,
+            count,
+            first_share,
+            second_share,
+            first_log,
+            second_log,
+            coupled_decay,
+            decoupled_decay,
+            epsilon,
+            VALUES,
+        )
+    else:
+        _move(
+            other_parameter,
+            other_grad,
+            other_first,
+            other_second,
+            other_step,
+            rate,
+            other_count,
+            first_share,
+            second_share,
+            first_log,
+            second_log,
+            coupled_decay,
+            decoupled_decay,
+            epsilon,
+            VALUES,
+        )

@@ -18,8 +18,12 @@ MOST_PARTS = 16
 
 def takes(matrix: Tensor, dim: int) -> bool:
     """Whether the kernels are for a matrix, times tables of so many columns."""
-    is_tile = 16 <= dim <= 256 and dim & (dim - 1) == 0
-    return matrix.dtype == torch.float16 and matrix.shape[1] >= FEWEST_COLUMNS and is_tile
+    return matrix.dtype == torch.float16 and matrix.shape[1] >= FEWEST_COLUMNS and takes_width(dim)
+
+
+def takes_width(dim: int) -> bool:
+    """Whether kernels of training steps are for vectors of so many dimensions."""
+    return 16 <= dim <= 256 and dim & (dim - 1) == 0
 
 
 def even_parts(tiles: int, multiprocessors: int) -> int:

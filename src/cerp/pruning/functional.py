@@ -19,49 +19,66 @@ PENALTY_VALUES = 1 << 18
 """Entries that the penalty looks at together on CPUs: they stay in cache."""
 
 
-def soft_threshold(weight: Tensor, threshold: Tensor, ceiling: Tensor | float = 1.0) -> Tensor:
-    """``Ŵ = sign(W) · relu(|W| − c·σ(S))``, element-wise; the paper's ceiling c is 1.
+def soft_threshold(
+    weight: Tensor,
+    threshold: Tensor,
+    ceiling: Tensor | float = 1.0,
+    shift: Tensor | None = None,
+) -> Tensor:
+    """``Ŵ = sign(W) · relu(|W| − c·σ(S + a))``, element-wise; the paper has c = 1 and no shift a.
 
     With an incoming gradient G, ``∂L/∂W = G · 1{Ŵ≠0}`` and
-    ``∂L/∂S = −c·σ'(S) · G · sign(W) · 1{Ŵ≠0}``. The result has the type of W, and all is computed
-    in that of S: thresholds near -100 are half a unit apart in bfloat16, so they are float32
-    beside weights of 16 bits.
+    ``∂L/∂S = −c·σ'(S + a) · G · sign(W) · 1{Ŵ≠0}``. The result has the type of W, and all is
+    computed in that of S: thresholds near -100 are half a unit apart in bfloat16, so they are
+    float32 beside weights of 16 bits.
     """
-    way = _KernelSoftThreshold if _has_kernels(weight, threshold, ceiling) else _SoftThreshold
-    pruned: Tensor = way.apply(weight, threshold, ceiling)  # type: ignore[no-untyped-call]
+    if _has_kernels(weight, threshold, ceiling, shift):
+        found: Tensor = _KernelSoftThreshold.apply(  # type: ignore[no-untyped-call]
+            weight, threshold, shift, ceiling
+        )
+        return found
+    moved = threshold if shift is None else threshold + shift
+    pruned: Tensor = _SoftThreshold.apply(  # type: ignore[no-untyped-call]
+        weight, moved, ceiling
+    )
     return pruned
 
 
-def _has_kernels(weight: Tensor, threshold: Tensor, ceiling: Tensor | float) -> bool:
+def _has_kernels(
+    weight: Tensor, threshold: Tensor, ceiling: Tensor | float, shift: Tensor | None
+) -> bool:
     if torch.compiler.is_compiling():  # which makes kernels of its own
         return False
     return (
         in_use(weight.device)
         and isinstance(ceiling, Tensor)
-        and all(each.dtype == torch.float32 for each in (weight, threshold, ceiling))
+        and shift is not None
+        and all(each.dtype == torch.float32 for each in (weight, threshold, shift, ceiling))
         and weight.is_contiguous()
         and threshold.is_contiguous()
     )
 
 
 class _KernelSoftThreshold(torch.autograd.Function):
-    """One pass forward and one backward, where the plain way takes twelve."""
+    """One pass forward and one backward, where the plain way takes a dozen."""
 
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, threshold: Tensor, ceiling: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, weight: Tensor, threshold: Tensor, shift: Tensor, ceiling: Tensor
+    ) -> Tensor:
         from cerp.kernels.soft_threshold import pruned_values
 
-        pruned = pruned_values(weight, threshold, ceiling)
-        ctx.save_for_backward(pruned, threshold, ceiling)
+        pruned = pruned_values(weight, threshold, shift, ceiling)
+        ctx.save_for_backward(pruned, threshold, shift, ceiling)
         return pruned
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
         from cerp.kernels.soft_threshold import pruned_gradients
 
-        pruned, threshold, ceiling = ctx.saved_tensors
-        return *pruned_gradients(pruned, threshold, ceiling, grad), None
+        pruned, threshold, shift, ceiling = ctx.saved_tensors
+        return *pruned_gradients(pruned, threshold, shift, ceiling, grad), None, None
 
 
 class _SoftThreshold(torch.autograd.Function):

@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from cerp.kernels.triton_there import in_use
 
 EPSILON = 1e-8
+TILE = 65536
+"""Values of a tile of torch's kernel: what has no more is moved by it, all at once."""
 
 
 class Optimizer(Protocol):
@@ -88,13 +90,17 @@ class Adam:
             self._move(moved)
 
     def _move(self, moved: list[tuple[nn.Parameter, Tensor]]) -> None:
-        kept = [self._kept(parameter) for parameter, _ in moved]
-        steps = [each["step"] for each in kept]
-        torch._foreach_add_(steps, 1)
+        torch._foreach_add_([self._kept(parameter)["step"] for parameter, _ in moved], 1)
         first, _ = moved[0]
         if in_use(first.device) and first.dtype == torch.float32:
-            self._move_by_kernels(moved)
-            return
+            large = [each for each in moved if each[0].numel() > TILE and each[0].is_contiguous()]
+            self._move_by_kernels(large)
+            moved = [each for each in moved if not any(each is other for other in large)]
+        if moved:
+            self._move_by_torch(moved)
+
+    def _move_by_torch(self, moved: list[tuple[nn.Parameter, Tensor]]) -> None:
+        kept = [self.state[parameter] for parameter, _ in moved]
         move = torch._fused_adamw_ if self.decoupled else torch._fused_adam_
         move(
             [parameter for parameter, _ in moved],
@@ -102,7 +108,7 @@ class Adam:
             [each["exp_avg"] for each in kept],
             [each["exp_avg_sq"] for each in kept],
             [],
-            steps,
+            [each["step"] for each in kept],
             lr=self.param_groups[0]["lr"],
             beta1=self.betas[0],
             beta2=self.betas[1],
@@ -113,15 +119,17 @@ class Adam:
         )
 
     def _move_by_kernels(self, moved: list[tuple[nn.Parameter, Tensor]]) -> None:
-        from cerp.kernels.adam import adam_step
+        """Two at a time: weights and their thresholds."""
+        from cerp.kernels.adam import Moved, adam_step
 
+        found = []
         for parameter, grad in moved:
             kept = self.state[parameter]
+            found.append(Moved(parameter, grad, kept["exp_avg"], kept["exp_avg_sq"], kept["step"]))
+        for place in range(0, len(found), 2):
             adam_step(
-                parameter,
-                grad,
-                (kept["exp_avg"], kept["exp_avg_sq"]),
-                kept["step"],
+                found[place],
+                found[place + 1] if place + 1 < len(found) else None,
                 self.param_groups[0]["lr"],
                 betas=self.betas,
                 weight_decay=self.weight_decay,

@@ -54,8 +54,7 @@ class CapturedStep:
 
     def _replayed(self, batch: Batch) -> Tensor:
         assert self._inputs is not None
-        for into, tensor in zip(self._inputs, batch, strict=True):
-            into.copy_(tensor)
+        torch._foreach_copy_(list(self._inputs), list(batch))
         if self._graph is None:
             self._graph = torch.cuda.CUDAGraph()
             with _no_garbage_collection(), torch.cuda.graph(self._graph, stream=self._stream):

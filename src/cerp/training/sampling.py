@@ -17,6 +17,7 @@ from torch import Tensor
 from cerp.data.ids import Float32Array, Int64Array
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError, DataError
+from cerp.kernels.triton_there import in_use
 from cerp.models.batch import Batch
 from cerp.training.ahead import Ahead
 
@@ -69,7 +70,7 @@ class Sampler:
         if len(train) == 0 or (places is not None and len(places) == 0):
             raise DataError("there is nothing to train on: no user has both taken and left items")
 
-        self._num_items = train.num_items
+        self._num_items, self._most = train.num_items, int(counts.max())
         # Not train.user_offsets, which would stay with the data: at 20 million users that counts.
         offsets = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
         # user * num_items + (p_j - j), sorted. User and item of every positive can be read
@@ -111,8 +112,11 @@ class Sampler:
     def batch(self, epoch: int, step: int) -> Batch:
         """The batch at one place of the run."""
         order = self._order_of(epoch)
-        chosen = order[step * self.batch_size : (step + 1) * self.batch_size].long()
+        chosen = order[step * self.batch_size : (step + 1) * self.batch_size]
         chosen = chosen if self._places is None else self._places[chosen]
+        if in_use(self._skips.device):
+            return self._drawn_by_kernel(chosen, self._generator(epoch, step + 1))
+        chosen = chosen.long()
         skips = self._skips[chosen]
         users = skips // self._num_items
         positives = skips - users * self._num_items + (chosen - self._offsets[users])
@@ -133,13 +137,24 @@ class Sampler:
     def _num_positives(self) -> int:
         return len(self._skips if self._places is None else self._places)
 
+    def _drawn_by_kernel(self, chosen: Tensor, generator: torch.Generator) -> Batch:
+        """The same to the bit, without two dozen small kernels."""
+        from cerp.kernels.draws import drawn_batch
+
+        draw = self._uniform(len(chosen), generator)
+        return Batch(
+            *drawn_batch(chosen, self._skips, self._offsets, draw, self._num_items, self._most)
+        )
+
+    def _uniform(self, count: int, generator: torch.Generator) -> Tensor:
+        # float64: uniform to one part in 2^53, against at most 2^31 items.
+        shape = (count, self.num_negatives)
+        return torch.rand(shape, generator=generator, device=self.device, dtype=torch.float64)
+
     def _negatives(self, users: Tensor, generator: torch.Generator) -> Tensor:
         start = self._offsets[users]
         free = self._num_items - (self._offsets[users + 1] - start)
-        shape = (len(users), self.num_negatives)
-        # float64: uniform to one part in 2^53, against at most 2^31 items.
-        draw = torch.rand(shape, generator=generator, device=self.device, dtype=torch.float64)
-        rank = (draw * free[:, None]).long()
+        rank = (self._uniform(len(users), generator) * free[:, None]).long()
         key = users[:, None] * self._num_items + rank
         taken_before = torch.searchsorted(self._skips, key, right=True) - start[:, None]
         return rank + taken_before

@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from cerp.kernels import tiles
-from cerp.kernels.triton_there import work_on
+from cerp.kernels.triton_there import products_work_on
 from cerp.models.backbones.chosen_rows import RowsOfSides, is_gathered, stored_as
 from cerp.models.backbones.half_propagation import LARGEST, inverse_power
 from cerp.models.backbones.kernel_scores import kernel_scores
@@ -67,7 +67,7 @@ class DensePropagation:
 
     def has_kernels(self, dim: int) -> bool:
         """Whether tables of so many columns are multiplied by kernels of our own."""
-        return tiles.takes(self.matrix, dim) and work_on(self.matrix.device)
+        return tiles.takes(self.matrix, dim) and products_work_on(self.matrix.device)
 
     def pair_scores(self, weight: Tensor, users: Tensor, items: Tensor) -> Tensor:
         """``s_bj = ⟨z_users[b], z_items[b, j]⟩`` with ``Z = M · weight``: (B,), (B, m) -> (B, m).

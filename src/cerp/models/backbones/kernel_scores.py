@@ -45,7 +45,7 @@ class _KernelScores(torch.autograd.Function):
         factor = (stored_scale * scale).reciprocal_()
         ctx.save_for_backward(matrix, rows, places, count, found, factor)
         ctx.scale, ctx.count = scale, len(weight)
-        return pair_scores(found, places, factor, items.shape[1])
+        return pair_scores(found, places[:, None], items.shape[1], factor)
 
     @staticmethod
     @once_differentiable
@@ -54,7 +54,7 @@ class _KernelScores(torch.autograd.Function):
         from cerp.kernels.row_products import rows_transposed_times
 
         matrix, rows, places, count, found, factor = ctx.saved_tensors
-        total = pair_gradient(found, places, factor, grad)
+        total = pair_gradient(found, places[:, None], grad, factor=factor)
         stored, scale = stored_as(total, matrix.dtype)
         product = rows_transposed_times(matrix, rows, count, stored)
         return product[: ctx.count].div_(scale * ctx.scale), None, None, None, None

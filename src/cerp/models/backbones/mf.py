@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from cerp.models.backbones.base import Backbone, BatchOutput, DotScorer, gathered
+from cerp.models.backbones.summed_batch import summed_batch
 from cerp.models.embeddings.base import Embedding
 
 
@@ -19,8 +20,12 @@ class MatrixFactorization(Backbone):
 
     def forward(self, embedding: Embedding, users: Tensor, items: Tensor) -> BatchOutput:
         """Scores of a training batch: user codes (B,) against item codes (B, m)."""
+        entities = self.entities(users, items)
+        batch = summed_batch(embedding, entities, users, self.num_users)
+        if batch is not None:
+            return batch.output(batch.scores(items.shape[1]))
         # One lookup for both sides: the backward of each fills a gradient of the table's size.
-        vectors = embedding(self.entities(users, items))
+        vectors = embedding(entities)
         user_vectors, item_vectors = torch.split(vectors, [users.numel(), items.numel()])
         item_vectors = item_vectors.view(*items.shape, -1)
         scores = torch.einsum("bd,bmd->bm", user_vectors, item_vectors)

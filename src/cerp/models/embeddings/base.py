@@ -57,6 +57,15 @@ class SumsOfRows(NamedTuple):
     one."""
 
 
+class ChosenRows(NamedTuple):
+    """How the vectors of some ids are sums of rows of one matrix."""
+
+    weight: Callable[[], Tensor]
+    """Ŵ as it is now."""
+    rows: Tensor
+    """(n, m) whole numbers."""
+
+
 def checked_ids(ids: Tensor) -> Tensor:
     """Ids that are whole numbers; others would be rounded, or taken for 0 and 1."""
     if ids.dtype.is_floating_point or ids.dtype.is_complex or ids.dtype == torch.bool:
@@ -118,6 +127,10 @@ class Embedding(nn.Module, ABC):
 
         Entities come in native order, or in one that names each once.
         """
+        return None
+
+    def chosen_rows(self, ids: Tensor) -> ChosenRows | None:
+        """What the vectors of ids, (n,), are sums of rows of; None: they are not such sums."""
         return None
 
     @property

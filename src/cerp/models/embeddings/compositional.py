@@ -21,9 +21,16 @@ from cerp.budget import Budget
 from cerp.choices import Hashing
 from cerp.data.ids import Int64Array
 from cerp.errors import ConfigError, DataError
-from cerp.models.embeddings.base import Stored, StoredTable, SumsOfRows, checked_ids
+from cerp.models.embeddings.base import (
+    ChosenRows,
+    Stored,
+    StoredTable,
+    SumsOfRows,
+    checked_ids,
+)
 from cerp.models.embeddings.composition import Composition
 from cerp.models.embeddings.diagnostics import Diagnostics, collisions
+from cerp.models.embeddings.kernel_sums import MOST_PRUNED, Lookup, Pruning, sums_by_kernels, takes
 from cerp.models.embeddings.packing import narrow
 from cerp.models.embeddings.positions import (
     checked_book_rows,
@@ -183,6 +190,8 @@ class CompositionalEmbedding(PrunableEmbedding):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Vectors of ids: shape (*,) to (*, embedding_dim)."""
+        if takes(self.weight, ids):
+            return self._by_kernels(ids)
         if self._is_most(ids):
             ids = checked_ids(ids)
             if is_fast(self.weight):
@@ -196,6 +205,23 @@ class CompositionalEmbedding(PrunableEmbedding):
         else:
             found = _added(F.embedding(rows, self.effective_weight()))
         return self._zero_padding(found, ids)
+
+    def _by_kernels(self, ids: Tensor) -> Tensor:
+        """The same on a GPU that has kernels for it."""
+        flat, kept = ids.reshape(-1), self._rows_of_all()
+        rows = self._computed_rows(flat.long()) if kept is None else kept
+        padding = -1 if self.padding_idx is None else self.padding_idx
+        lookup = Lookup(flat, rows, kept is not None, padding)
+        threshold = self.threshold
+        if threshold is None:
+            found = sums_by_kernels(self.weight, lookup, mask=self.mask)
+        elif ids.numel() * rows.shape[1] * self.embedding_dim > MOST_PRUNED:
+            found = sums_by_kernels(self.effective_weight(), lookup)
+        else:
+            self._refuse_stale_wrapper()
+            pruning = Pruning(threshold, self.shift, self.ceiling)
+            found = sums_by_kernels(self.weight, lookup, pruning)
+        return found if ids.ndim == 1 else found.view(*ids.shape, self.embedding_dim)
 
     def _summed(self, rows: Tensor) -> Tensor:
         """Sums of rows of Ŵ, fast on a CPU."""
@@ -247,6 +273,12 @@ class CompositionalEmbedding(PrunableEmbedding):
         if self.padding_idx is not None:
             return None
         return SumsOfRows(self.effective_weight, self._composition_of(order))
+
+    def chosen_rows(self, ids: Tensor) -> ChosenRows | None:
+        """Rows of all codebooks; None where a padding is zero, whatever its rows are."""
+        if self.padding_idx is not None:
+            return None
+        return ChosenRows(self.effective_weight, self._rows(ids))
 
     def penalty(
         self, ids: Tensor, temperature: float = 100.0, *, vectors: Tensor | None = None
@@ -312,12 +344,18 @@ class CompositionalEmbedding(PrunableEmbedding):
         lookups refuse.
         """
         ids = checked_ids(ids).long()
-        if torch.compiler.is_compiling() or self.num_embeddings > KEPT_ROWS:
-            return self._computed_rows(ids)
-        if self._kept_rows is None or self._kept_rows.device != self.weight.device:
-            every = torch.arange(self.num_embeddings, device=self.weight.device)
+        kept = None if torch.compiler.is_compiling() else self._rows_of_all()
+        return self._computed_rows(ids) if kept is None else F.embedding(ids, kept)
+
+    def _rows_of_all(self) -> Tensor | None:
+        """Those of all ids, (N, m), where there are not too many to be kept."""
+        if self.num_embeddings > KEPT_ROWS:
+            return None
+        device = self.weight.device
+        if self._kept_rows is None or self._kept_rows.device != device:
+            every = torch.arange(self.num_embeddings, device=device)
             self._kept_rows = self._computed_rows(every).int()
-        return F.embedding(ids, self._kept_rows)
+        return self._kept_rows
 
     def _computed_rows(self, ids: Tensor) -> Tensor:
         """`_rows` by arithmetic, or from codes."""

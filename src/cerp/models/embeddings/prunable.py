@@ -60,7 +60,7 @@ class PrunableEmbedding(Embedding):
         """Ŵ: the weights as lookups see them."""
         self._refuse_stale_wrapper()
         if self.threshold is not None:
-            return soft_threshold(self.weight, self.threshold + self.shift, self.ceiling)
+            return soft_threshold(self.weight, self.threshold, self.ceiling, self.shift)
         return self.weight if self.mask is None else self.weight * _numbers(self.mask)
 
     def effective_rows(self, rows: Tensor) -> Tensor:
@@ -68,8 +68,8 @@ class PrunableEmbedding(Embedding):
         self._refuse_stale_wrapper()
         weight = F.embedding(rows, self.weight)
         if self.threshold is not None:
-            threshold = F.embedding(rows, self.threshold) + self.shift
-            return soft_threshold(weight, threshold, self.ceiling)
+            threshold = F.embedding(rows, self.threshold)
+            return soft_threshold(weight, threshold, self.ceiling, self.shift)
         return weight if self.mask is None else weight * F.embedding(rows, _numbers(self.mask))
 
     def start_pruning(
