@@ -60,6 +60,8 @@ from cerp.training.penalties import PENALTIES, complementary
 
 FILE = RESULTS / "regularizer.json"
 PARTS = ("search", "rates", "clock", "open", "table", "readings", "default")
+JUDGED = ("table", "readings")
+"""Parts whose runs read the test part."""
 BUDGETS = ("90%", "95%", "99%")
 GAMMAS = (1.0, 0.1, 0.01, 1e-3, 1e-4)
 GRIDS: dict[str, tuple[float, ...]] = {
@@ -175,6 +177,12 @@ class Recipe:
         config = preset("paper", backbone)
         return replace(config, buckets=bucket_count(self.dataset), budgets=tuple(budgets))
 
+    def searched_from(self, backbone: str, budgets: Iterable[str]) -> Config:
+        """The same with the training that LightGCN had before ``open`` chose its batch."""
+        config = self.paper(backbone, budgets)
+        rate = GRIDS["train.learning_rate"][0]
+        return replace(config, train=replace(config.train, learning_rate=rate, batch_size=None))
+
     def scores(self, backbone: str, runs: Sequence[Wanted]) -> list[float]:
         """Validation NDCG@10 of runs, the mean over budgets; trained where it is not known."""
         keys = [self.key(backbone, run) for run in runs]
@@ -209,7 +217,7 @@ class Recipe:
             "seed": run.seed,
             "epochs": self.given.epochs,
             "dim": self.given.dim,
-        }
+        } | (training_of(run.start) if self.part in JUDGED else {})
 
     def config_of(self, run: Wanted) -> Config:
         """The preset with what the run and the command line change."""
@@ -236,7 +244,7 @@ class Recipe:
 
     def search(self, backbone: str) -> None:
         """One setting after the other, each kept where it validates best."""
-        start = self.paper(backbone, ["99%"])
+        start = self.searched_from(backbone, ["99%"])
         best = {path: values[0] for path, values in GRIDS.items()}
         for path, values in [*GRIDS.items()] * ROUNDS:
             runs = [Wanted("paper", start, best | {path: value}) for value in values]
@@ -246,7 +254,7 @@ class Recipe:
 
     def rates(self, backbone: str) -> None:
         """The preset prunes to all budgets, and `search` looks at one."""
-        start, path = self.paper(backbone, BUDGETS), "prune.learning_rate"
+        start, path = self.searched_from(backbone, BUDGETS), "prune.learning_rate"
         runs = [Wanted("paper", start, {path: value}) for value in GRIDS[path]]
         scores = dict(zip(GRIDS[path], self.scores(backbone, runs), strict=True))
         print(f"{self.dataset} {backbone}: {scores}")
@@ -271,7 +279,7 @@ class Recipe:
 
     def best(self, backbone: str, settings: list[dict[str, Any]]) -> dict[str, Any]:
         """The settings of the `paper` preset that validate best at all budgets of the paper."""
-        start = self.paper(backbone, BUDGETS)
+        start = self.searched_from(backbone, BUDGETS)
         scores = self.scores(backbone, [Wanted("paper", start, one) for one in settings])
         for one, score in zip(settings, scores, strict=True):
             print(f"{self.dataset} {backbone}: {score:.5f} {one}", flush=True)
@@ -317,6 +325,12 @@ class Recipe:
         )
 
 
+def training_of(config: Config) -> dict[str, Any]:
+    """The rate and batch of training: those of the preset have been others."""
+    own = config.train
+    return {"training": {"learning_rate": own.learning_rate, "batch_size": own.batch_size}}
+
+
 def batch_of(stage: str, size: int | None) -> dict[str, Any]:
     """The positives of a step as a setting; None: those of the preset."""
     return {} if size is None else {f"{stage}.batch_size": size}
@@ -331,7 +345,7 @@ def data(name: str, *, is_judged: bool) -> Splits:
 
 def outcome(given: argparse.Namespace, config: Config) -> dict[str, Any]:
     """Train, and say what came of it by budget."""
-    splits = data(given.dataset, is_judged=given.part in ("table", "readings"))
+    splits = data(given.dataset, is_judged=given.part in JUDGED)
     options = RunOptions(quiet=True, device=given.device)
     if given.epochs == 0:
         return {"budgets": patterns(splits, config, options)}

@@ -6,13 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+from cerp.presets import preset
 from results_page.regularizer import regularizer_parts
 from results_page.results_index import ResultsIndex
 
 
 def run_of(name: str, score: float, **figures: float) -> dict[str, Any]:
     budgets = {"99%": {"test_ndcg@10": score, **figures}}
-    shared = {"part": "table", "dataset": "gowalla", "backbone": "lightgcn"}
+    train = preset("paper", "lightgcn").train
+    training = {"learning_rate": train.learning_rate, "batch_size": train.batch_size}
+    shared = {"part": "table", "dataset": "gowalla", "backbone": "lightgcn", "training": training}
     return {**shared, "name": name, "budgets": budgets}
 
 
@@ -22,6 +25,7 @@ def test_means_over_seeds_stand_beside_each_other(tmp_path: Path):
         run_of("penalty", 0.10, avg_dim=20, overlap_pct=0.3),
         run_of("no_penalty", 0.07, avg_dim=18, overlap_pct=0.15),
         {**run_of("penalty", 0.5, avg_dim=9, overlap_pct=9), "dataset": "lastfm"},
+        {**run_of("penalty", 0.5, avg_dim=9, overlap_pct=9), "training": "of another preset"},
         {**run_of("no_penalty", 0.5, avg_dim=9, overlap_pct=9), "part": "search"},
     ]
     (tmp_path / "regularizer.json").write_text(json.dumps({"runs": runs}))

@@ -142,6 +142,6 @@ def test_hashed_and_learned_rows_have_searches_of_their_own_and_the_papers_prese
     runs = (RecipeRun("cerp"), RecipeRun("cerp-learned"), RecipeRun("cerp", preset="paper"))
     made = Recipe("made-up", "Made up", "methods", "", ("99%",), ("lightgcn",), runs, searched=True)
     configs = [one.job.config for one in plan(made, "gowalla")]
-    assert [config.train.learning_rate for config in configs] == [1e-2, 1e-3, 1e-2]
+    assert [config.train.learning_rate for config in configs[:2]] == [1e-2, 1e-3]
     assert [config.assignment for config in configs] == ["hash", "learned", "hash"]
     assert configs[2].train == preset("paper", "lightgcn").train, "the paper's preset is as it was"

@@ -7,6 +7,7 @@ from statistics import mean, stdev
 from typing import Any, NamedTuple
 
 from cerp.pages.tables import markdown_table
+from cerp.presets import preset
 from results_page.names import BACKBONES
 from results_page.results_index import ResultsIndex
 
@@ -45,7 +46,9 @@ def regularizer_parts(results: ResultsIndex) -> list[str]:
 def _pairs(runs: Sequence[Figures]) -> Iterator[Pair]:
     own = [run for run in runs if run["part"] == "table" and run["dataset"] == "gowalla"]
     for backbone in BACKBONES:
-        there = [run for run in own if run["backbone"] == backbone]
+        today = preset("paper", backbone).train
+        training = {"learning_rate": today.learning_rate, "batch_size": today.batch_size}
+        there = [run for run in own if (run["backbone"], run["training"]) == (backbone, training)]
         for budget in there[0]["budgets"] if there else ():
             sides = [
                 [run["budgets"][budget] for run in there if run["name"] == name]
