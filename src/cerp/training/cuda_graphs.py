@@ -36,31 +36,44 @@ class CapturedStep:
 
     def __call__(self, batch: Batch) -> Tensor:
         """The loss of the batch, once the step is done."""
+        if self._graph is not None and self._fits(batch):
+            return self._replayed(batch)
         # Always the same stream: gradients are accumulated on the one they were first made on.
         outside = torch.cuda.current_stream()
         self._stream.wait_stream(outside)
         with torch.cuda.stream(self._stream):
-            loss = self._replayed(batch) if self._is_ready(batch) else self._step(batch)
+            loss = self._recorded(batch) if self._is_ready(batch) else self._step(batch)
         outside.wait_stream(self._stream)
         return loss
 
     def _is_ready(self, batch: Batch) -> bool:
         if self._inputs is None:
             self._inputs = Batch(*(torch.empty_like(tensor) for tensor in batch))
-        if batch.users.shape != self._inputs.users.shape:
+        if not self._fits(batch):
             return False
         self._plain_calls += 1
         return self._plain_calls > PLAIN_CALLS
 
-    def _replayed(self, batch: Batch) -> Tensor:
+    def _fits(self, batch: Batch) -> bool:
+        return self._inputs is not None and batch.users.shape == self._inputs.users.shape
+
+    def _recorded(self, batch: Batch) -> Tensor:
         assert self._inputs is not None
-        torch._foreach_copy_(list(self._inputs), list(batch))
-        if self._graph is None:
-            self._graph = torch.cuda.CUDAGraph()
-            with _no_garbage_collection(), torch.cuda.graph(self._graph, stream=self._stream):
-                self._loss = self._step(self._inputs)
-        self._graph.replay()
+        self._graph = torch.cuda.CUDAGraph()
+        with _no_garbage_collection(), torch.cuda.graph(self._graph, stream=self._stream):
+            self._loss = self._step(self._inputs)
+        return self._replayed(batch)
+
+    def _replayed(self, batch: Batch) -> Tensor:
+        """On whatever stream: what was recorded is one piece of work.
+
+        Streams are not switched for it, which would take longer than a small step.
+        """
+        assert self._inputs is not None
+        assert self._graph is not None
         assert self._loss is not None
+        torch._foreach_copy_(list(self._inputs), list(batch))
+        self._graph.replay()
         return self._loss
 
 
