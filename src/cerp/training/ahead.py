@@ -14,8 +14,8 @@ from cerp.models.batch import Batch
 class Ahead:
     """``draw(epoch, step)`` of the next place while the batch before is trained on.
 
-    Drawing is some thirty small kernels: beside those of a step they cost next to nothing, and
-    before it a tenth of the step. Draws must depend on their place alone.
+    Drawing is a few small kernels, some thirty without Triton: beside those of a step they cost
+    next to nothing, and before it a tenth of the step. Draws must depend on their place alone.
     """
 
     def __init__(self, draw: Callable[[int, int], Batch], device: torch.device) -> None:
@@ -25,12 +25,15 @@ class Ahead:
             self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
             # What is drawn from was made on the usual stream.
             self._stream.wait_stream(torch.cuda.current_stream(device))
+            self._done = torch.cuda.Event()  # type: ignore[no-untyped-call]
         self._drawn: tuple[tuple[int, int], Batch] | None = None
 
     def prepare(self, epoch: int, step: int) -> None:
         """Draw what will be taken next."""
         with nullcontext() if self._stream is None else torch.cuda.stream(self._stream):
             self._drawn = ((epoch, step), self._draw(epoch, step))
+        if self._stream is not None:
+            self._done.record(self._stream)
 
     def take(self, epoch: int, step: int) -> Batch:
         """The batch of a place, drawn now where it is not the one that was prepared."""
@@ -40,7 +43,7 @@ class Ahead:
         (_, batch), self._drawn = self._drawn, None
         if self._stream is not None:
             current = torch.cuda.current_stream(batch.users.device)
-            current.wait_stream(self._stream)
+            current.wait_event(self._done)
             for part in batch:
                 part.record_stream(current)  # its memory is not given away before it is read
         return batch

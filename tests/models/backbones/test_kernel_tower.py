@@ -32,7 +32,7 @@ def gradients(embedding: FullEmbedding, mlp: MLP) -> list[Any]:
     users = torch.randint(USERS, (101,), generator=seeded(1)).cuda()
     items = torch.randint(ITEMS, (101, 6), generator=seeded(2)).cuda()
     scores = mlp(embedding, users, items).scores
-    scores.backward(torch.randn(101, 6, generator=seeded(3)).cuda())
+    scores.backward(torch.randn(101, 6, generator=seeded(3)).to(scores))
     return [scores.detach(), *(one.grad for one in (*embedding.parameters(), *mlp.parameters()))]
 
 

@@ -40,7 +40,13 @@ from cerp.models.embeddings.positions import (
     room_for,
 )
 from cerp.models.embeddings.prunable import PrunableEmbedding
-from cerp.models.embeddings.row_sums import is_fast, sums_of_pruned_rows, sums_of_rows
+from cerp.models.embeddings.row_sums import (
+    adds_fast,
+    is_fast,
+    sums_by_adding,
+    sums_of_pruned_rows,
+    sums_of_rows,
+)
 from cerp.pruning.functional import pruning_penalty
 
 CODED_DEVIATION = 0.1
@@ -202,6 +208,8 @@ class CompositionalEmbedding(PrunableEmbedding):
             found = _added(self._pruned_rows(rows))
         elif is_fast(self.weight):
             found = self._summed(rows)
+        elif adds_fast(self.weight):
+            found = sums_by_adding(self.effective_weight(), rows)
         else:
             found = _added(F.embedding(rows, self.effective_weight()))
         return self._zero_padding(found, ids)
