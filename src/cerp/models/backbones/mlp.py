@@ -79,9 +79,8 @@ class MLP(Backbone):
 
     def forward(self, embedding: Embedding, users: Tensor, items: Tensor) -> BatchOutput:
         """Scores of a training batch: user codes (B,) against item codes (B, m)."""
-        entities = self.entities(users, items)
-        batch = summed_batch(embedding, entities, users, self.num_users)
-        vectors = embedding(entities) if batch is None else batch.vectors()
+        batch = summed_batch(embedding, users, items, self.num_users)
+        vectors = embedding(self.entities(users, items)) if batch is None else batch.vectors()
         scores = self._scores(vectors, users, items)
         if batch is not None:
             return batch.output(scores)

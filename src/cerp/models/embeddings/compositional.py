@@ -282,11 +282,11 @@ class CompositionalEmbedding(PrunableEmbedding):
             return None
         return SumsOfRows(self.effective_weight, self._composition_of(order))
 
-    def chosen_rows(self, ids: Tensor) -> ChosenRows | None:
+    def chosen_rows(self) -> ChosenRows | None:
         """Rows of all codebooks; None where a padding is zero, whatever its rows are."""
         if self.padding_idx is not None:
             return None
-        return ChosenRows(self.effective_weight, self._rows(ids))
+        return ChosenRows(self.effective_weight, self._rows_of_all(), self._rows)
 
     def penalty(
         self, ids: Tensor, temperature: float = 100.0, *, vectors: Tensor | None = None
