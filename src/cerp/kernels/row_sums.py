@@ -30,7 +30,7 @@ def row_sums(
     ids: Tensor,
     rows: Tensor,
     is_of_all: bool,
-    padding: int,
+    padding: int | None,
 ) -> Tensor:
     """``Σ_j Ŵ[r_j]``, (n, d), with thresholds, a mask, or neither.
 
@@ -58,7 +58,7 @@ def row_gradients(
     ids: Tensor,
     rows: Tensor,
     is_of_all: bool,
-    padding: int,
+    padding: int | None,
     shape: torch.Size,
 ) -> tuple[Tensor, Tensor | None]:
     """Of weights of a shape, which are read where thresholds are, and of thresholds."""
@@ -132,7 +132,7 @@ def _starts(own, DIM: tl.constexpr):
     return own.to(tl.int64)[:, None] * DIM
 
 
-@triton.jit(do_not_specialize=["count", "known", "padding"])
+@triton.jit(do_not_specialize=["count", "known"])
 def _sums(
     weight,
     threshold,
@@ -159,7 +159,9 @@ def _sums(
     if IS_OF_ALL:
         places = name
         tl.device_assert((name >= 0) & (name < known), "index out of range in self")
-    read = is_there & (name != padding)
+    read = is_there
+    if padding is not None:
+        read = is_there & (name != padding)
     within = read[:, None] & (dims < DIM)
     if threshold is not None:
         common, most = tl.load(shift), tl.load(ceiling)
@@ -179,7 +181,7 @@ def _sums(
     tl.store(found + _starts(own, DIM) + dims, vector, mask=is_there[:, None] & (dims < DIM))
 
 
-@triton.jit(do_not_specialize=["count", "padding"])
+@triton.jit(do_not_specialize=["count"])
 def _gradients(
     weight,
     threshold,
@@ -206,7 +208,9 @@ def _gradients(
     places = own.to(tl.int64)
     if IS_OF_ALL:
         places = name
-    read = is_there & (name != padding)
+    read = is_there
+    if padding is not None:
+        read = is_there & (name != padding)
     within = read[:, None] & (dims < DIM)
     slope = tl.load(grad + _starts(own, DIM) + dims, mask=within, other=0.0)
     if threshold is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -30,10 +29,20 @@ class Ahead:
 
     def prepare(self, epoch: int, step: int) -> None:
         """Draw what will be taken next."""
-        with nullcontext() if self._stream is None else torch.cuda.stream(self._stream):
+        if self._stream is None:
             self._drawn = ((epoch, step), self._draw(epoch, step))
-        if self._stream is not None:
+            return
+        outside = self._current_stream()
+        torch.cuda.set_stream(self._stream)  # half of the time of torch's context manager
+        try:
+            self._drawn = ((epoch, step), self._draw(epoch, step))
             self._done.record(self._stream)
+        finally:
+            torch.cuda.set_stream(outside)
+
+    def _current_stream(self) -> Any:
+        # By its number: torch takes several microseconds to learn that of a device.
+        return torch.cuda.current_stream(self._stream.device_index)
 
     def take(self, epoch: int, step: int) -> Batch:
         """The batch of a place, drawn now where it is not the one that was prepared."""
@@ -42,7 +51,7 @@ class Ahead:
         assert self._drawn is not None
         (_, batch), self._drawn = self._drawn, None
         if self._stream is not None:
-            current = torch.cuda.current_stream(batch.users.device)
+            current = self._current_stream()
             current.wait_event(self._done)
             for part in batch:
                 part.record_stream(current)  # its memory is not given away before it is read

@@ -99,7 +99,7 @@ def summed_batch(
         from cerp.kernels.row_sums import batch_rows
 
         rows = batch_rows(chosen.of_all, users, items, num_users)
-    return SummedBatch(weight.contiguous(), rows, users, num_users)
+    return SummedBatch(weight.contiguous(), rows, users.contiguous(), num_users)
 
 
 class _PairScores(torch.autograd.Function):

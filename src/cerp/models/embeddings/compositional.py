@@ -216,10 +216,9 @@ class CompositionalEmbedding(PrunableEmbedding):
 
     def _by_kernels(self, ids: Tensor) -> Tensor:
         """The same on a GPU that has kernels for it."""
-        flat, kept = ids.reshape(-1), self._rows_of_all()
+        flat, kept = ids.reshape(-1).contiguous(), self._rows_of_all()
         rows = self._computed_rows(flat.long()) if kept is None else kept
-        padding = -1 if self.padding_idx is None else self.padding_idx
-        lookup = Lookup(flat, rows, kept is not None, padding)
+        lookup = Lookup(flat, rows, kept is not None, self.padding_idx)
         threshold = self.threshold
         if threshold is None:
             found = sums_by_kernels(self.weight, lookup, mask=self.mask)
