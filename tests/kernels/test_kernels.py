@@ -44,6 +44,11 @@ def test_a_large_batch_has_kernels_compiled_and_others_then_use_them(monkeypatch
     assert pay_off(device, MANY)
     assert in_use(device)
     assert pay_off(device, 1)
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert not pay_off(device, MANY)  # sums come in any order
+    finally:
+        torch.use_deterministic_algorithms(False)
 
 
 @pytest.mark.gpu

@@ -21,13 +21,13 @@ def drawn_batch(
     ``offsets``, of which no two are further apart than ``most``; uniform numbers are (B, k).
     """
     count, negatives = uniform.shape
-    users, positives = skips.new_empty(2, count).unbind(0)
-    drawn = skips.new_empty(count, negatives)
-    _draw[(triton.cdiv(count, POSITIVES),)](
-        *(order, skips, offsets, uniform, users, positives, drawn, count, num_items),
+    drawn = skips.new_empty((2 + negatives) * count)  # in a row, so that they are copied at once
+    _draw[(-(-count // POSITIVES),)](
+        *(order, skips, offsets, uniform, drawn, count, num_items),
         *(negatives, 1 << (negatives - 1).bit_length(), most.bit_length(), POSITIVES),
     )
-    return users, positives, drawn
+    users, positives, others = drawn.split_with_sizes([count, count, negatives * count])
+    return users, positives, others.view(count, negatives)
 
 
 @triton.jit(do_not_specialize=["count", "num_items"])
@@ -36,8 +36,6 @@ def _draw(
     skips,
     offsets,
     uniform,
-    users,
-    positives,
     drawn,
     count,
     num_items,
@@ -53,8 +51,8 @@ def _draw(
     user = skip // num_items
     start = tl.load(offsets + user, mask=is_there, other=0)
     end = tl.load(offsets + user + 1, mask=is_there, other=0)
-    tl.store(users + own, user, mask=is_there)
-    tl.store(positives + own, skip - user * num_items + (place - start), mask=is_there)
+    tl.store(drawn + own, user, mask=is_there)
+    tl.store(drawn + count + own, skip - user * num_items + (place - start), mask=is_there)
     column = tl.arange(0, WIDTH)[None, :]
     within = is_there[:, None] & (column < NEGATIVES)
     at = own[:, None] * NEGATIVES + column
@@ -71,4 +69,4 @@ def _draw(
         reached = tl.load(skips + middle, mask=within & is_open, other=0) <= key
         low = tl.where(is_open & reached, middle + 1, low)
         high = tl.where(is_open & (reached == 0), middle, high)
-    tl.store(drawn + at, rank + low - start[:, None], mask=within)
+    tl.store(drawn + 2 * count + at, rank + low - start[:, None], mask=within)

@@ -15,6 +15,8 @@ from cerp.kernels.soft_threshold import share_of_ceiling, shrunk
 
 VALUES = 1024
 """Of a tile."""
+NAMED = 256
+"""Entities of a tile whose rows are looked up."""
 CHECKED = {"debug": True, "sanitize_overflow": False}
 """Ids out of range end a kernel, as they do torch's own; sums of integers are not looked at."""
 
@@ -28,7 +30,7 @@ def row_sums(
     ids: Tensor,
     rows: Tensor,
     is_of_all: bool,
-    padding: int,
+    padding: int | None,
 ) -> Tensor:
     """``Σ_j Ŵ[r_j]``, (n, d), with thresholds, a mask, or neither.
 
@@ -56,7 +58,7 @@ def row_gradients(
     ids: Tensor,
     rows: Tensor,
     is_of_all: bool,
-    padding: int,
+    padding: int | None,
     shape: torch.Size,
 ) -> tuple[Tensor, Tensor | None]:
     """Of weights of a shape, which are read where thresholds are, and of thresholds."""
@@ -79,6 +81,20 @@ def _tile(dim: int) -> tuple[int, int]:
     """Dimensions, of which those beyond ``dim`` are left out, and vectors of a tile."""
     width = 1 << (dim - 1).bit_length()
     return width, max(VALUES // width, 1)
+
+
+def batch_rows(table: Tensor, users: Tensor, items: Tensor, num_users: int) -> Tensor:
+    """Rows of a batch, (n, m): those of users (B,), then of items, out of those of all entities."""
+    first, count, books = users.numel(), users.numel() + items.numel(), table.shape[1]
+    found = table.new_empty(count, books)
+    if count:
+        width = 1 << (books - 1).bit_length()
+        _rows[(triton.cdiv(count, NAMED),)](
+            *(table, users.contiguous(), items.contiguous(), found, first, count, num_users),
+            *(len(table), books, width, NAMED),
+            **CHECKED,
+        )
+    return found
 
 
 def batch_vectors(table: Tensor, rows: Tensor) -> Tensor:
@@ -116,7 +132,7 @@ def _starts(own, DIM: tl.constexpr):
     return own.to(tl.int64)[:, None] * DIM
 
 
-@triton.jit(do_not_specialize=["count", "known", "padding"])
+@triton.jit(do_not_specialize=["count", "known"])
 def _sums(
     weight,
     threshold,
@@ -143,7 +159,9 @@ def _sums(
     if IS_OF_ALL:
         places = name
         tl.device_assert((name >= 0) & (name < known), "index out of range in self")
-    read = is_there & (name != padding)
+    read = is_there
+    if padding is not None:
+        read = is_there & (name != padding)
     within = read[:, None] & (dims < DIM)
     if threshold is not None:
         common, most = tl.load(shift), tl.load(ceiling)
@@ -163,7 +181,7 @@ def _sums(
     tl.store(found + _starts(own, DIM) + dims, vector, mask=is_there[:, None] & (dims < DIM))
 
 
-@triton.jit(do_not_specialize=["count", "padding"])
+@triton.jit(do_not_specialize=["count"])
 def _gradients(
     weight,
     threshold,
@@ -190,7 +208,9 @@ def _gradients(
     places = own.to(tl.int64)
     if IS_OF_ALL:
         places = name
-    read = is_there & (name != padding)
+    read = is_there
+    if padding is not None:
+        read = is_there & (name != padding)
     within = read[:, None] & (dims < DIM)
     slope = tl.load(grad + _starts(own, DIM) + dims, mask=within, other=0.0)
     if threshold is not None:
@@ -209,6 +229,32 @@ def _gradients(
         if mask is not None:
             kept *= tl.load(mask + at, mask=within, other=0).to(tl.float32)
         tl.atomic_add(to_weight + at, kept, mask=within, sem="relaxed")
+
+
+@triton.jit(do_not_specialize=["first", "count", "num_users", "known"])
+def _rows(
+    table,
+    users,
+    items,
+    found,
+    first,
+    count,
+    num_users,
+    known,
+    BOOKS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    NAMED: tl.constexpr,
+) -> None:
+    own = tl.program_id(0) * NAMED + tl.arange(0, NAMED)
+    is_user, is_there = own < first, own < count
+    user = tl.load(users + own, mask=is_user, other=0)
+    item = tl.load(items + own - first, mask=is_there & (own >= first), other=0)
+    name = tl.where(is_user, user, item + num_users)
+    tl.device_assert((name >= 0) & (name < known), "index out of range in self")
+    book = tl.arange(0, WIDTH)[None, :]
+    within = is_there[:, None] & (book < BOOKS)
+    row = tl.load(table + name[:, None] * BOOKS + book, mask=within, other=0)
+    tl.store(found + own[:, None] * BOOKS + book, row, mask=within)
 
 
 @triton.jit

@@ -50,8 +50,11 @@ def pay_off(device: torch.device, count: int) -> bool:
     """Whether a batch of so many vectors is to have kernels: a large one, or where they are in use.
 
     The first time on a machine takes Triton a second or two, which small batches do not win back.
-    Nothing is compiled while a GPU's work is recorded.
+    Nothing is compiled while a GPU's work is recorded. Kernels add in any order, so that they are
+    not for those who asked torch for results that are the same every time.
     """
+    if torch.are_deterministic_algorithms_enabled():
+        return False
     if device in _WORKING:
         return _WORKING[device]
     if device.type != "cuda" or count < MANY or torch.cuda.is_current_stream_capturing():

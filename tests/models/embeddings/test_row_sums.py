@@ -8,7 +8,12 @@ import torch.nn.functional as F  # noqa: N812
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cerp.models.embeddings.row_sums import sums_of_pruned_rows, sums_of_rows
+from cerp.models.embeddings.row_sums import (
+    adds_fast,
+    sums_by_adding,
+    sums_of_pruned_rows,
+    sums_of_rows,
+)
 from cerp.pruning.functional import soft_threshold
 
 
@@ -44,6 +49,18 @@ def test_sums_of_pruned_rows_are_those_of_pruning_first_to_the_bit(books, dim, c
     assert torch.equal(found, expected)
     for ours, theirs in zip(torch.autograd.grad(found, learned, gradient), wanted, strict=True):
         assert torch.equal(ours, theirs)
+
+
+def test_sums_by_adding_are_those_of_lookups():
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.randn(9, 4, generator=generator, dtype=torch.float64, requires_grad=True)
+    rows = torch.randint(9, (3, 5, 2), generator=generator).int()
+    assert torch.equal(sums_by_adding(weight, rows), F.embedding(rows, weight).sum(-2))
+    assert torch.autograd.gradcheck(lambda one: sums_by_adding(one, rows), weight)
+    assert torch.autograd.gradgradcheck(lambda one: sums_by_adding(one, rows).square(), weight)
+    with pytest.raises(IndexError):
+        sums_by_adding(weight, rows + 9)
+    assert not adds_fast(weight)  # on a CPU
 
 
 def test_a_lookup_can_be_gone_back_through_twice():

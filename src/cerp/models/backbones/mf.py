@@ -20,12 +20,11 @@ class MatrixFactorization(Backbone):
 
     def forward(self, embedding: Embedding, users: Tensor, items: Tensor) -> BatchOutput:
         """Scores of a training batch: user codes (B,) against item codes (B, m)."""
-        entities = self.entities(users, items)
-        batch = summed_batch(embedding, entities, users, self.num_users)
+        batch = summed_batch(embedding, users, items, self.num_users)
         if batch is not None:
             return batch.output(batch.scores(items.shape[1]))
         # One lookup for both sides: the backward of each fills a gradient of the table's size.
-        vectors = embedding(entities)
+        vectors = embedding(self.entities(users, items))
         user_vectors, item_vectors = torch.split(vectors, [users.numel(), items.numel()])
         item_vectors = item_vectors.view(*items.shape, -1)
         scores = torch.einsum("bd,bmd->bm", user_vectors, item_vectors)

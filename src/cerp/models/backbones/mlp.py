@@ -15,6 +15,7 @@ from cerp.data.ids import Int32Array
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError
 from cerp.models.backbones.base import Backbone, BatchOutput, gathered, user_codes
+from cerp.models.backbones.kernel_tower import takes, tower_scores
 from cerp.models.backbones.summed_batch import summed_batch
 from cerp.models.embeddings.base import Embedding
 from cerp.models.layers import linear
@@ -78,15 +79,20 @@ class MLP(Backbone):
 
     def forward(self, embedding: Embedding, users: Tensor, items: Tensor) -> BatchOutput:
         """Scores of a training batch: user codes (B,) against item codes (B, m)."""
-        entities = self.entities(users, items)
-        batch = summed_batch(embedding, entities, users, self.num_users)
-        vectors = embedding(entities) if batch is None else batch.vectors()
-        user_vectors, item_vectors = torch.split(vectors, [users.numel(), items.numel()])
-        item_halves = self.item_half(item_vectors).view(*items.shape, -1)
-        scores = self.tower(self.user_half(user_vectors)[:, None] + item_halves)
+        batch = summed_batch(embedding, users, items, self.num_users)
+        vectors = embedding(self.entities(users, items)) if batch is None else batch.vectors()
+        scores = self._scores(vectors, users, items)
         if batch is not None:
             return batch.output(scores)
         return BatchOutput(scores, partial(gathered, users, vectors))
+
+    def _scores(self, vectors: Tensor, users: Tensor, items: Tensor) -> Tensor:
+        layers: list[Any] = [self.first, *self.rest]
+        if not self.norms and takes(vectors, layers):
+            return tower_scores(vectors, users.numel(), layers)
+        user_vectors, item_vectors = torch.split(vectors, [users.numel(), items.numel()])
+        item_halves = self.item_half(item_vectors).view(*items.shape, -1)
+        return self.tower(self.user_half(user_vectors)[:, None] + item_halves)
 
     @torch.no_grad()
     def entity_values(self) -> int:

@@ -83,16 +83,23 @@ class SummedBatch:
 
 
 def summed_batch(
-    embedding: Embedding, entities: Tensor, users: Tensor, num_users: int
+    embedding: Embedding, users: Tensor, items: Tensor, num_users: int
 ) -> SummedBatch | None:
-    """The batch of some users and their items, entities in one row; None: not by kernels."""
-    width = embedding.embedding_dim
-    if not (users.is_cuda and takes_width(width) and pay_off(users.device, len(entities))):
+    """The batch of users (B,) and their items (B, m), by codes; None: not by kernels."""
+    if not (users.is_cuda and takes_width(embedding.embedding_dim)):
         return None
-    chosen = embedding.chosen_rows(entities)
+    if not pay_off(users.device, users.numel() + items.numel()):
+        return None
+    chosen = embedding.chosen_rows()
     if chosen is None or (weight := chosen.weight()).dtype != torch.float32:
         return None
-    return SummedBatch(weight.contiguous(), chosen.rows.contiguous(), users, num_users)
+    if chosen.of_all is None:
+        rows = chosen.of(torch.cat([users, items.flatten() + num_users]))
+    else:
+        from cerp.kernels.row_sums import batch_rows
+
+        rows = batch_rows(chosen.of_all, users, items, num_users)
+    return SummedBatch(weight.contiguous(), rows, users.contiguous(), num_users)
 
 
 class _PairScores(torch.autograd.Function):

@@ -58,12 +58,14 @@ class SumsOfRows(NamedTuple):
 
 
 class ChosenRows(NamedTuple):
-    """How the vectors of some ids are sums of rows of one matrix."""
+    """How vectors are sums of rows of one matrix, where not all of them are asked for."""
 
     weight: Callable[[], Tensor]
     """Ŵ as it is now."""
-    rows: Tensor
-    """(n, m) whole numbers."""
+    of_all: Tensor | None
+    """(N, m): the rows of all entities, where they are kept."""
+    of: Callable[[Tensor], Tensor]
+    """Those of some ids, (n,) to (n, m)."""
 
 
 def checked_ids(ids: Tensor) -> Tensor:
@@ -129,8 +131,8 @@ class Embedding(nn.Module, ABC):
         """
         return None
 
-    def chosen_rows(self, ids: Tensor) -> ChosenRows | None:
-        """What the vectors of ids, (n,), are sums of rows of; None: they are not such sums."""
+    def chosen_rows(self) -> ChosenRows | None:
+        """What vectors are sums of rows of, and which rows; None: they are not such sums."""
         return None
 
     @property

@@ -40,7 +40,13 @@ from cerp.models.embeddings.positions import (
     room_for,
 )
 from cerp.models.embeddings.prunable import PrunableEmbedding
-from cerp.models.embeddings.row_sums import is_fast, sums_of_pruned_rows, sums_of_rows
+from cerp.models.embeddings.row_sums import (
+    adds_fast,
+    is_fast,
+    sums_by_adding,
+    sums_of_pruned_rows,
+    sums_of_rows,
+)
 from cerp.pruning.functional import pruning_penalty
 
 CODED_DEVIATION = 0.1
@@ -202,16 +208,17 @@ class CompositionalEmbedding(PrunableEmbedding):
             found = _added(self._pruned_rows(rows))
         elif is_fast(self.weight):
             found = self._summed(rows)
+        elif adds_fast(self.weight):
+            found = sums_by_adding(self.effective_weight(), rows)
         else:
             found = _added(F.embedding(rows, self.effective_weight()))
         return self._zero_padding(found, ids)
 
     def _by_kernels(self, ids: Tensor) -> Tensor:
         """The same on a GPU that has kernels for it."""
-        flat, kept = ids.reshape(-1), self._rows_of_all()
+        flat, kept = ids.reshape(-1).contiguous(), self._rows_of_all()
         rows = self._computed_rows(flat.long()) if kept is None else kept
-        padding = -1 if self.padding_idx is None else self.padding_idx
-        lookup = Lookup(flat, rows, kept is not None, padding)
+        lookup = Lookup(flat, rows, kept is not None, self.padding_idx)
         threshold = self.threshold
         if threshold is None:
             found = sums_by_kernels(self.weight, lookup, mask=self.mask)
@@ -274,11 +281,11 @@ class CompositionalEmbedding(PrunableEmbedding):
             return None
         return SumsOfRows(self.effective_weight, self._composition_of(order))
 
-    def chosen_rows(self, ids: Tensor) -> ChosenRows | None:
+    def chosen_rows(self) -> ChosenRows | None:
         """Rows of all codebooks; None where a padding is zero, whatever its rows are."""
         if self.padding_idx is not None:
             return None
-        return ChosenRows(self.effective_weight, self._rows(ids))
+        return ChosenRows(self.effective_weight, self._rows_of_all(), self._rows)
 
     def penalty(
         self, ids: Tensor, temperature: float = 100.0, *, vectors: Tensor | None = None

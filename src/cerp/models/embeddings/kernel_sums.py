@@ -26,8 +26,8 @@ class Lookup(NamedTuple):
     rows: Tensor
     """(N, m) rows of all ids, or (n, m) of these."""
     is_of_all: bool
-    padding: int
-    """An id whose vector is zero; -1: there is none."""
+    padding: int | None
+    """An id whose vector is zero."""
 
 
 class Pruning(NamedTuple):

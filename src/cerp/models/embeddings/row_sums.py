@@ -1,4 +1,4 @@
-"""Sums of rows of one matrix, fast on CPUs: what lookups in several codebooks come to."""
+"""Sums of rows of one matrix, without kernels of our own: what lookups in codebooks come to."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from scipy.sparse import _sparsetools
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -41,6 +42,24 @@ def is_fast(weight: Tensor) -> bool:
     return weight.device.type == "cpu" and is_wide and not torch.compiler.is_compiling()
 
 
+def adds_fast(weight: Tensor) -> bool:
+    """Whether `sums_by_adding` is for a matrix: numbers of 32 bits or more on a GPU, uncompiled.
+
+    Sums of 16 bits would be rounded again and again.
+    """
+    is_wide = weight.dtype in (torch.float32, torch.float64)
+    return weight.is_cuda and is_wide and not torch.compiler.is_compiling()
+
+
+def sums_by_adding(weight: Tensor, rows: Tensor) -> Tensor:
+    """``Σ_j W[r_j]`` for (..., m) row numbers, with gradients added where they belong, unsorted.
+
+    Sorting them, as the gradient of torch's lookups does, takes two dozen launches.
+    """
+    sums: Tensor = _AddedRows.apply(weight, rows)  # type: ignore[no-untyped-call]
+    return sums
+
+
 def _checked(way: Any, rows: Tensor, weight: Tensor, *others: Tensor) -> Tensor:
     try:
         sums: Tensor = way.apply(rows, weight, *others)
@@ -49,6 +68,21 @@ def _checked(way: Any, rows: Tensor, weight: Tensor, *others: Tensor) -> Tensor:
             raise
         raise IndexError("index out of range in self") from None  # as nn.Embedding has it
     return sums
+
+
+class _AddedRows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, rows: Tensor) -> Tensor:
+        ctx.save_for_backward(rows)
+        ctx.shape = weight.shape
+        return F.embedding(rows, weight).sum(-2)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (rows,) = ctx.saved_tensors
+        each = grad.unsqueeze(-2).expand(*rows.shape, grad.shape[-1])
+        total = grad.new_zeros(ctx.shape)
+        return total.index_add_(0, rows.flatten(), each.reshape(-1, grad.shape[-1])), None
 
 
 class _SumsOfRows(torch.autograd.Function):
