@@ -91,13 +91,12 @@ class Adam:
 
     def _move(self, moved: list[tuple[nn.Parameter, Tensor]]) -> None:
         torch._foreach_add_([self._kept(parameter)["step"] for parameter, _ in moved], 1)
-        first, _ = moved[0]
-        if in_use(first.device) and first.dtype == torch.float32:
-            large = [each for each in moved if each[0].numel() > TILE and each[0].is_contiguous()]
-            self._move_by_kernels(large)
-            moved = [each for each in moved if not any(each is other for other in large)]
-        if moved:
-            self._move_by_torch(moved)
+        by_kernels = [each for each in moved if _has_kernel(each[0])]
+        by_torch = [each for each in moved if not _has_kernel(each[0])]
+        if by_kernels:
+            self._move_by_kernels(by_kernels)
+        if by_torch:
+            self._move_by_torch(by_torch)
 
     def _move_by_torch(self, moved: list[tuple[nn.Parameter, Tensor]]) -> None:
         kept = [self.state[parameter] for parameter, _ in moved]
@@ -164,3 +163,12 @@ class Adam:
             }
             for number, kept in state_dict["state"].items()
         }
+
+
+def _has_kernel(parameter: nn.Parameter) -> bool:
+    return (
+        in_use(parameter.device)
+        and parameter.dtype == torch.float32
+        and parameter.numel() > TILE
+        and parameter.is_contiguous()
+    )
