@@ -151,6 +151,14 @@ def train(
         typer.Option(help="Of ids before hashing: spectral, degree, shuffled or native."),
     ] = None,
     dim: Annotated[int | None, typer.Option(help="Dimension of the vectors.")] = None,
+    neighbours: Annotated[
+        int | None,
+        typer.Option(
+            help="LightGCN: how many neighbours of the users and items of a batch a step looks "
+            "at; 0: the whole graph.  [default: the whole, or 8 where the vectors of all would "
+            "have more than 268 million numbers]"
+        ),
+    ] = None,
     buckets: Annotated[int | None, typer.Option(help="Rows of each codebook.")] = None,
     prune_epochs: Annotated[
         int | None, typer.Option(help="In how many epochs to reach the tightest budget.")
@@ -261,7 +269,8 @@ def train(
         "batch_size": batch_size,
         "prune_epochs": prune_epochs,
     }
-    named = {"method": method, "backbone": backbone, "settings": settings, "budget": budget or None}
+    named: dict[str, Any] = {"method": method, "backbone": backbone, "settings": settings}
+    named |= {"budget": budget or None, "neighbours": neighbours}
     named |= {"preset": None if preset_name == "default" else preset_name, **of_the_kind}
     tries_several = is_portfolio(max_file_size, portfolio, time_limit, named)
     wanted = wanted_assignment({"assignment": assignment, "ordering": ordering})
@@ -284,6 +293,9 @@ def train(
             )
         chosen = config_of(tuned.method, tuned.backbone, tuned.settings)
         config = with_settings(chosen, tuple(budget or ()), given)
+    if neighbours is not None:
+        options_of_backbone = {**config.backbone_options, "neighbours": neighbours}
+        config = replace(config, backbone_options=options_of_backbone)
     if not budget and settings is None and preset_name == "default":
         config = replace(config, budgets=_default_budgets(config, splits) or config.budgets)
     unused = [] if tries_several else doubts_of_weights(splits, config)
