@@ -39,8 +39,7 @@ from cerp.training.sampling import Sampler
 
 RESULT = RESULTS / "sampled_propagation.json"
 DIMENSION, BUDGET, BUDGET_OF_STEPS = 32, "90%", "99.9%"
-PRUNE_EPOCHS, EPOCHS = 5, 20
-STEPS, BATCH, JUDGED = 20, 2048, 100
+STEPS, BATCH = 20, 2048
 
 
 def main() -> None:
@@ -49,27 +48,32 @@ def main() -> None:
     parser.add_argument("--data", help="the name of a folder in CERP_DATA_DIR")
     parser.add_argument("--neighbours", type=int, nargs="+", default=[0, 1, 4, 8])
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--epochs", type=int, nargs=2, default=[5, 20], metavar=("PRUNE", "TRAIN"))
     parser.add_argument("--split", type=Path, help="a folder that `cerp data split` wrote")
+    parser.add_argument("--judge", type=int, default=100, help="users; 0: steps alone")
     options = parser.parse_args()
     figures: dict[str, Any] = json.loads(RESULT.read_text()) if RESULT.is_file() else {}
     if options.data is not None:
         splits = Splits.load(Path(os.environ["CERP_DATA_DIR"]) / options.data)
         found = [
-            trained(splits, most, seed)
+            trained(splits, most, seed, *options.epochs)
             for most in options.neighbours
             for seed in range(options.seeds)
         ]
         figures.setdefault("accuracy", {})[options.data] = found
         figures["accuracy"]["machine"] = machine("torch", "numpy")
     if options.split is not None:
-        found_steps = steps(Splits.load(options.split))
+        found_steps = steps(Splits.load(options.split), options.judge)
         name = f"{found_steps['entities']:,} entities"
-        figures.setdefault("steps", {})[name] = found_steps
+        known = figures.setdefault("steps", {}).get(name, {})
+        figures["steps"][name] = {**known, **found_steps}
         print(json.dumps(found_steps, indent=1))
     write_figures(RESULT, figures)
 
 
-def trained(splits: Splits, neighbours: int, seed: int) -> dict[str, Any]:
+def trained(
+    splits: Splits, neighbours: int, seed: int, prune_epochs: int, epochs: int
+) -> dict[str, Any]:
     """A model with so many neighbours, and what it has on test."""
     config = preset("default", "lightgcn", assignment="hash")
     config = replace(
@@ -78,14 +82,15 @@ def trained(splits: Splits, neighbours: int, seed: int) -> dict[str, Any]:
         dim=DIMENSION,
         seed=seed,
         backbone_options={"neighbours": neighbours},
-        prune=replace(config.prune, epochs=PRUNE_EPOCHS),
-        train=replace(config.train, epochs=EPOCHS),
+        prune=replace(config.prune, epochs=prune_epochs),
+        train=replace(config.train, epochs=epochs),
     )
     begun = time.process_time()
     model = fitted(splits, config)
     found = {
         "neighbours": neighbours,
         "seed": seed,
+        "epochs": [prune_epochs, epochs],
         "best_epoch": model.facts.best_epoch,
         **{f"test_{name}": model.metrics["test"][name] for name in ("ndcg@10", "recall@10")},
         "cpu_seconds": round(time.process_time() - begun, 1),
@@ -103,8 +108,8 @@ def fitted(splits: Splits, config: Config) -> cerp.FittedModel:
     return model
 
 
-def steps(splits: Splits) -> dict[str, Any]:
-    """Pruning steps, then scores of some users by the whole graph."""
+def steps(splits: Splits, judged: int) -> dict[str, Any]:
+    """Pruning steps, then scores of so many users by the whole graph."""
     train, entities = splits.train, splits.num_entities
     figures: dict[str, Any] = {
         "entities": entities,
@@ -134,18 +139,19 @@ def steps(splits: Splits) -> dict[str, Any]:
         for position in range(1, STEPS + 1):
             loop.take_step(sampler.next_batch(), 0, position)
     figures["cpu_seconds_a_step"] = round((time.process_time() - begun) / STEPS, 3)
-    figures["peak_bytes_of_steps"] = peak_memory()
+    figures |= {"peak_bytes_of_steps": peak_memory(), "machine": machine("torch", "numpy")}
+    if not judged:
+        return figures
     begun = time.process_time()
     scorer = model.scorer()
     figures["propagation_cpu_seconds"] = round(time.process_time() - begun, 1)
     begun = time.process_time()
-    users = users_to_judge(splits, "valid", JUDGED)
+    users = users_to_judge(splits, "valid", judged)
     evaluate(scorer, splits, on="valid", ks=(10,), users=users)
     figures |= {
-        "judged": JUDGED,
+        "judged": judged,
         "judging_cpu_seconds": round(time.process_time() - begun, 1),
         "peak_bytes": peak_memory(),
-        "machine": machine("torch", "numpy"),
     }
     return figures
 

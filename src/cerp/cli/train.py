@@ -156,7 +156,7 @@ def train(
         typer.Option(
             help="LightGCN: how many neighbours of the users and items of a batch a step looks "
             "at; 0: the whole graph.  [default: the whole, or 8 where the vectors of all would "
-            "have more than 268 million numbers]"
+            "have more than 268 million numbers, or there are more than 67 million pairs]"
         ),
     ] = None,
     buckets: Annotated[int | None, typer.Option(help="Rows of each codebook.")] = None,

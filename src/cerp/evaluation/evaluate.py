@@ -39,6 +39,9 @@ MOST_SCORES = 2 * 10**10
 """Up to so many scores, users times items, everybody is judged: some minutes on a few cores."""
 LONG = 10**9
 """Scores for which progress is shown: some ten seconds."""
+LEAST_ROWS = 8
+"""Users who are scored together however many items there are: the vectors of all items are read
+once for them."""
 LEAST_SAMPLE = 1_000
 """Users who are judged however many items there are."""
 
@@ -103,7 +106,7 @@ def evaluate(
         knows something of them.
     memory
         Users are scored in chunks whose float32 score matrix takes at most so many bytes, but at
-        least one user at a time; the result does not depend on it.
+        least eight at a time; the result does not depend on it.
     sharing
         Several processes that each call this with the same arguments and share the ranking; each
         has the whole result.
@@ -132,7 +135,7 @@ def evaluate(
     judged = users_to_judge(splits, on) if users is None else _judged(truth, users, on)
     tally = _Tally(splits, truth, judged, sorted(set(ks)), groups)
     hidden = None if unseen_items else items_without_rows(splits.train)
-    rows = max(1, memory // (4 * splits.num_items))
+    rows = max(LEAST_ROWS, memory // (4 * splits.num_items))
 
     def ranked(users: Int32Array, bar: Bar) -> Iterator[tuple[Int32Array, Int32Array]]:
         for start in range(0, len(users), rows):

@@ -182,6 +182,14 @@ def test_the_backbone_samples_where_the_table_of_all_would_be_large(
     assert LightGCN(data, embedding_dim=1, neighbours=5).neighbours == 5
 
 
+def test_the_backbone_samples_where_there_are_many_pairs(monkeypatch: pytest.MonkeyPatch):
+    data = train()
+    monkeypatch.setattr(lightgcn, "MOST_PAIRS", len(data))
+    assert LightGCN(data, embedding_dim=DIM).neighbours == 0
+    monkeypatch.setattr(lightgcn, "MOST_PAIRS", len(data) - 1)
+    assert LightGCN(data, embedding_dim=DIM).neighbours == lightgcn.NEIGHBOURS
+
+
 def test_a_copy_of_the_backbone_shares_its_graph():
     backbone = LightGCN(train(), embedding_dim=DIM, neighbours=2)
     assert copy.deepcopy(backbone).neighbourhoods is backbone.neighbourhoods

@@ -23,6 +23,8 @@ from cerp.models.embeddings.composition import Composition
 MOST_VALUES = 1 << 28
 """Of the table of all vectors, a gigabyte in float32: steps on larger graphs look at some
 neighbours only, unless they are told otherwise."""
+MOST_PAIRS = 1 << 26
+"""The same of training pairs: putting the whole graph in order takes some 60 bytes of each."""
 NEIGHBOURS = 8
 """At which they look then."""
 
@@ -36,11 +38,11 @@ class LightGCN(Backbone):
     On a GPU, where vectors are sums of rows and there is memory for it, a training step has a
     dense matrix in the place of propagation (see `cerp.models.backbones.dense_propagation`).
 
-    Where the table of all vectors has more than `MOST_VALUES` numbers, or ``neighbours`` says so,
-    a training step looks at some neighbours of each entity in place of the whole graph: at so many
-    of those in the batch, and from each of them along one path (see
-    `cerp.models.backbones.sampled_propagation`). 0: the whole graph, however large it is.
-    Judged and shipped is always what the whole graph says.
+    Where the table of all vectors has more than `MOST_VALUES` numbers, where there are more than
+    `MOST_PAIRS`, or where ``neighbours`` says so, a training step looks at some neighbours of each
+    entity in place of the whole graph: at so many of those in the batch, and from each of them
+    along one path (see `cerp.models.backbones.sampled_propagation`). 0: the whole graph, however
+    large it is. Judged and shipped is always what the whole graph says.
     """
 
     capturable = True
@@ -70,7 +72,8 @@ class LightGCN(Backbone):
             )
         self.layers = layers
         if neighbours is None:
-            is_large = (train.num_users + train.num_items) * embedding_dim > MOST_VALUES
+            values = (train.num_users + train.num_items) * embedding_dim
+            is_large = values > MOST_VALUES or len(train) > MOST_PAIRS
             neighbours = NEIGHBOURS if is_large else 0
         self.neighbours = neighbours
         self._dense: tuple[Composition, DensePropagation | None] | None = None

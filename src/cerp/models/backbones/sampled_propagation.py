@@ -27,7 +27,7 @@ from cerp.models.backbones.neighbourhoods import GOLDEN, Neighbourhoods
 from cerp.models.embeddings.base import Embedding
 from cerp.models.random_words import mixed
 
-BLOCK_BYTES = 1 << 30
+BLOCK_BYTES = 1 << 29
 """Of a table that `InBlocks` has of some columns of all entities: three are there at once."""
 LEAST_COLUMNS = 4
 """That are propagated together however many entities there are."""
