@@ -31,14 +31,14 @@ def sort_on_cores(values: Int64Array) -> None:
     values.sort(kind="stable")
 
 
-def user_stretches(offsets: Int64Array, rows: int = STRETCH) -> Iterator[tuple[int, int]]:
-    """Users, from one up to another, that have about so many rows together; at least one user.
+def user_stretches(offsets: Int64Array) -> Iterator[tuple[int, int]]:
+    """Users, from one up to another, whose rows together are `STRETCH`; at least one user.
 
     The rows of user u are those from ``offsets[u]`` up to ``offsets[u + 1]``.
     """
     first, count = 0, len(offsets) - 1
     while first < count:
-        fitting = int(np.searchsorted(offsets, offsets[first] + rows, side="right")) - 1
+        fitting = int(np.searchsorted(offsets, offsets[first] + STRETCH, side="right")) - 1
         last = max(fitting, first + 1)
         yield first, last
         first = last
