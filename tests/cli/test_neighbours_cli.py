@@ -35,6 +35,16 @@ def test_a_run_keeps_how_many_neighbours_its_steps_look_at(tmp_path: Path):
     assert judged.mean["ndcg@10"] == pytest.approx(model.metrics["test"]["ndcg@10"], abs=1e-6)
 
 
+def test_a_large_graph_is_said_to_be_looked_at_in_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("cerp.models.backbones.lightgcn.MOST_PAIRS", 10)
+    words = ["train", rows_in(tmp_path), *QUICK, "-o", str(tmp_path / "run")]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    assert "steps look at 8 neighbours" in " ".join(result.output.split())
+
+
 def test_the_same_command_gives_the_same_file(tmp_path: Path):
     data, files = rows_in(tmp_path), []
     for name in ("first", "second"):

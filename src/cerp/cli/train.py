@@ -233,6 +233,7 @@ def train(
     with needs_torch("Training"):
         from cerp.comparison.tuned import read_tuned
         from cerp.comparison.variants import config_of
+        from cerp.models.backbones.lightgcn import suited_neighbours
         from cerp.portfolio.fit_to_size import fit_to_size
         from cerp.runs.fit import doubts_of_weights, fit_all
         from cerp.runs.floor import below_floor, popularity_floors
@@ -296,6 +297,14 @@ def train(
     if neighbours is not None:
         options_of_backbone = {**config.backbone_options, "neighbours": neighbours}
         config = replace(config, backbone_options=options_of_backbone)
+    elif not tries_several and config.backbone == "lightgcn" and _has_vectors(config):
+        found_neighbours = suited_neighbours(splits.train, config.dim)
+        if found_neighbours and "neighbours" not in config.backbone_options:
+            print_note(
+                "note",
+                f"the graph is large, so that steps look at {found_neighbours} neighbours of the "
+                "users and items of a batch (--neighbours); the model is judged by the whole graph",
+            )
     if not budget and settings is None and preset_name == "default":
         config = replace(config, budgets=_default_budgets(config, splits) or config.budgets)
     unused = [] if tries_several else doubts_of_weights(splits, config)
@@ -379,10 +388,14 @@ def _mixed(mix: bool | None, *, sharp: bool, together: bool) -> bool | Mix | Non
 
 def _default_budgets(config: Config, splits: Splits) -> tuple[str, ...]:
     """What is pruned where nobody says how much; the paper's preset and full size stay."""
-    is_limited = METHODS[config.method].has_vectors and config.method != "full"
+    is_limited = _has_vectors(config) and config.method != "full"
     if config.max_file_size is not None or not is_limited:
         return ()
     return (default_budget(splits.num_entities, config.dim),)
+
+
+def _has_vectors(config: Config) -> bool:
+    return METHODS[config.method].has_vectors
 
 
 def _judged_words(facts: ModelFacts) -> str:

@@ -29,6 +29,12 @@ NEIGHBOURS = 8
 """At which they look then."""
 
 
+def suited_neighbours(train: Interactions, dim: int) -> int:
+    """At how many neighbours a step looks unless it is told; 0: at the whole graph."""
+    values = (train.num_users + train.num_items) * dim
+    return NEIGHBOURS if values > MOST_VALUES or len(train) > MOST_PAIRS else 0
+
+
 class LightGCN(Backbone):
     """``score(u, i) = ⟨z_u, z_i⟩`` with ``Z = 1/(L+1) · Σ_{l=0..L} Â^l E`` (He et al., SIGIR 2020).
 
@@ -72,9 +78,7 @@ class LightGCN(Backbone):
             )
         self.layers = layers
         if neighbours is None:
-            values = (train.num_users + train.num_items) * embedding_dim
-            is_large = values > MOST_VALUES or len(train) > MOST_PAIRS
-            neighbours = NEIGHBOURS if is_large else 0
+            neighbours = suited_neighbours(train, embedding_dim)
         self.neighbours = neighbours
         self._dense: tuple[Composition, DensePropagation | None] | None = None
         self._half: HalfSums | None = None
