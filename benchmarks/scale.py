@@ -1,6 +1,7 @@
 """From a folder of Parquet to an answer over HTTP, at 1, 10 and 100% of thirty million entities.
 
     python benchmarks/scale.py --shares 1 10
+    python benchmarks/scale.py --shares 100 --folder big --stages train export serve
 
 At 100% there are 20.98 million users, 9.35 million items (integer ids, long-tailed) and 200
 million rows, made by DuckDB from a seed. Every stage is a command of its own: `cerp data info`,
@@ -31,7 +32,20 @@ USERS, ITEMS, ROWS = 20_980_000, 9_350_000, 200_000_000
 PARTS = 8
 JUDGED = "500"
 DIMENSION, BATCH = "32", "65536"
+SETTINGS = {
+    "method": "cerp",
+    "backbone": "mf",
+    "settings": {
+        "assignment": "hash",
+        "ordering": "degree",
+        "prune": {"negatives": 1},
+        "train": {"negatives": 1},
+    },
+}
+"""As `cerp tune` writes them. One negative for each positive in place of five: a step with five
+takes more than twice as long, and as much memory beside the data."""
 ALLOWED_BYTES = 12_000_000_000
+STAGES = ["data info", "data split", "train", "export", "serve"]
 CERP = [sys.executable, "-m", "cerp.cli"]
 
 
@@ -40,13 +54,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--shares", type=float, nargs="+", default=[1.0, 10.0], metavar="PERCENT")
     parser.add_argument("--folder", type=Path, help="where data and runs stay; otherwise nowhere")
+    parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES, metavar="STAGE")
     options = parser.parse_args()
+    if set(options.stages) != set(STAGES) and options.folder is None:
+        raise SystemExit("some stages alone need a --folder in which the earlier ones were done")
     path = RESULTS / "scale.json"
     figures: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
     for share in options.shares:
         with tempfile.TemporaryDirectory() as scratch:
-            for found in measured((options.folder or Path(scratch)) / f"{share:g}", share / 100):
-                figures[f"{share:g}%"] = found  # what was measured stays, whatever comes after
+            name, folder = f"{share:g}", options.folder or Path(scratch)
+            known = figures.get(f"{name}%", {}).get("stages", {})
+            for found in measured(folder / name, share / 100, options.stages):
+                # What was measured stays, whatever comes after.
+                stages = {**known, **found["stages"]}
+                found["stages"] = {stage: stages[stage] for stage in STAGES if stage in stages}
+                figures[f"{name}%"] = {**figures.get(f"{name}%", {}), **found}
                 write_figures(path, figures)
     print(json.dumps(figures, indent=1))
     peaks = {
@@ -58,22 +80,24 @@ def main() -> None:
         raise SystemExit(f"more than {ALLOWED_BYTES:,} bytes: {', '.join(beyond)}")
 
 
-def measured(folder: Path, share: float) -> Iterator[dict[str, Any]]:
-    """The figures at a share of the full size, again after every stage."""
+def measured(folder: Path, share: float, stages: list[str]) -> Iterator[dict[str, Any]]:
+    """The figures of some stages at a share of the full size, again after each."""
     folder.mkdir(parents=True, exist_ok=True)
     counts = {name: round(share * full) for name, full in zip(NAMES, FULL, strict=True)}
-    begun = time.perf_counter()
-    if not (folder / "log").exists():
-        make_parquet(folder / "log", **counts)
     figures: dict[str, Any] = {
         **counts,
         "machine": machine("duckdb", "numpy", "torch"),
-        "data_seconds": round(time.perf_counter() - begun, 1),
-        "data_bytes": size_of(folder / "log"),
         "stages": {},
     }
+    begun = time.perf_counter()
+    if not (folder / "log").exists():
+        make_parquet(folder / "log", **counts)
+        figures["data_seconds"] = round(time.perf_counter() - begun, 1)
+    figures["data_bytes"] = size_of(folder / "log")
     judged = ("--judge-users", JUDGED)
-    training = ("--backbone", "mf", "--budget", "99.9%", "--dim", DIMENSION, "--ordering", "degree")
+    settings = folder / "settings.json"
+    write_figures(settings, SETTINGS)
+    training = ("--settings", settings, "--budget", "99.9%", "--dim", DIMENSION)
     limits = ("--epochs", "1", "--prune-epochs", "1", "--batch-size", BATCH, "--device", "cpu")
     verbs: dict[str, tuple[str | Path, ...]] = {
         "data info": ("data", "info", folder / "log", *judged),
@@ -82,12 +106,14 @@ def measured(folder: Path, share: float) -> Iterator[dict[str, Any]]:
         "export": ("export", folder / "run", "-o", folder / "model.cerp"),
     }
     for name, arguments in verbs.items():
-        figures["stages"][name] = command(*arguments)
+        if name in stages:
+            figures["stages"][name] = command(*arguments)
+            yield figures
+    if "serve" in stages:
+        figures["stages"]["serve"] = served(folder / "model.cerp")
+        figures["split_bytes"] = size_of(folder / "split")
+        figures["file_bytes"] = (folder / "model.cerp").stat().st_size
         yield figures
-    figures["stages"]["serve"] = served(folder / "model.cerp")
-    figures["split_bytes"] = size_of(folder / "split")
-    figures["file_bytes"] = (folder / "model.cerp").stat().st_size
-    yield figures
 
 
 NAMES, FULL = ("users", "items", "rows"), (USERS, ITEMS, ROWS)

@@ -161,6 +161,17 @@ def test_learned_codes_come_back_in_every_precision(books: int, values: ValuePre
     assert "order" not in section_bytes(data)
 
 
+@pytest.mark.parametrize("values", artifact.VALUES_CODECS)
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_the_vectors_of_a_file_can_be_had_without_the_rest(backbone: str, values: str):
+    data = artifact.encode(small_model(backbone), Encoding(values))
+    whole, part = artifact.decode(data), artifact.decode_vectors(data)
+    assert {name: array.tolist() for name, array in part.weights.items()} == {
+        name: array.tolist() for name, array in whole.weights.items()
+    }
+    np.testing.assert_array_equal(vectors(replace(whole, embedding=part.embedding)), vectors(whole))
+
+
 def test_codes_are_deflated_where_that_is_smaller():
     runs = np.repeat(np.arange(4, dtype=np.int32), 64)
     mixed = np.array([pow(3, k, 257) % 4 for k in range(64)], dtype=np.int32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cerp.artifact.numbers import LARGEST_NUMBER
+from cerp.data.formats.duckdb_scan import Database
 from cerp.data.interactions import Interactions
 from cerp.data.readers import read, read_titles
 from cerp.errors import CerpError
@@ -394,11 +396,13 @@ def test_ids_that_share_a_hash_stay_apart(tmp_path: Path, monkeypatch: pytest.Mo
     assert pairs(read(path)) == set(TABLE)
 
 
+@pytest.mark.parametrize("many", [0, 1000])
 @pytest.mark.parametrize("stretch", [1, 2, 3])
 def test_rows_that_come_in_stretches_are_all_there_and_in_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stretch: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stretch: int, many: int
 ) -> None:
     monkeypatch.setattr("cerp.data.formats.duckdb_scan.LONG_STRETCH", stretch)
+    monkeypatch.setattr("cerp.data.formats.duckdb_scan.MANY_ROWS", many)
     rows = ["bob,y,5,9,2", "ann,x,1,8,3", "ann,y,4,7,4", "cy,z,1,6,5", "cy,x,5,5,6"]
     path = written(tmp_path, "a.csv", "\n".join(["user,item,rating,time,plays", *rows]))
     data = read(path, min_rating=4, weight="plays")
@@ -408,6 +412,22 @@ def test_rows_that_come_in_stretches_are_all_there_and_in_order(
     assert data.time is not None
     assert data.weight is not None
     assert (data.time.tolist(), data.weight.tolist()) == ([9, 7, 5], [2, 4, 6])
+
+
+def test_memory_of_dropped_columns_is_given_back() -> None:
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+    if not Path("/proc/self/statm").is_file():
+        pytest.skip("only Linux says how much memory a process has")
+    with Database() as database:
+        threads = database.rows("select current_setting('threads')")
+        database.rows("create temp table loaded as select range as a from range(20_000_000)")
+        full = resident()
+        database.rows("drop table loaded")
+        database.hand_back()
+        assert resident() < full - 80_000_000  # of 160 MB
+        assert database.rows("select current_setting('threads')") == threads
 
 
 NASTY = st.text(

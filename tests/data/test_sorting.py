@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cerp.data import sorting
-from cerp.data.sorting import counts_of, sort_on_cores
+from cerp.data.sorting import counts_of, sort_on_cores, user_stretches
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3])
@@ -26,3 +26,11 @@ def test_codes_are_counted_over_stretches(rows: int, monkeypatch: pytest.MonkeyP
     codes = np.array([2, 0, 2, 2, 1, 0, 2], dtype=np.int32)[:rows]
     expected = [codes.tolist().count(code) for code in range(4)]
     assert counts_of(codes, 4).tolist() == expected
+
+
+def test_users_come_in_stretches_of_rows(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sorting, "STRETCH", 4)
+    counts = [0, 2, 2, 1, 9, 0, 0, 3, 1, 0]
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    assert list(user_stretches(offsets)) == [(0, 3), (3, 4), (4, 5), (5, 10)]
+    assert list(user_stretches(np.zeros(1, dtype=np.int64))) == []

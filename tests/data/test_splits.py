@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cerp.cli import app
+from cerp.data import protocols, sorting
+from cerp.data import splits as splits_module
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
 from cerp.data.splits import PARTS, Splits, split
@@ -47,6 +49,24 @@ def test_random_takes_a_fifth_for_test_and_a_tenth_of_the_rest_for_validation():
     # 50 items: 10 to test, 10% of the other 40 to validation.
     for name, expected in (("train", 36), ("valid", 4), ("test", 10)):
         assert np.bincount(splits.part(name).user).tolist() == [expected] * 4
+
+
+def test_random_is_the_same_however_many_rows_are_drawn_at_a_time(monkeypatch):
+    rng = np.random.default_rng(0)
+    data = Interactions.from_ids(rng.integers(0, 40, 600), rng.integers(0, 90, 600))
+    whole = split(data, seed=3)
+    for module in (sorting, splits_module):
+        monkeypatch.setattr(module, "STRETCH", 7)
+    assert split(data, seed=3).fingerprints == whole.fingerprints
+
+
+def test_a_share_of_each_user_is_drawn_by_the_order_of_random_numbers():
+    data = uniform(6, 5)
+    drawn = protocols.drawn_per_user(data, 0.4, np.random.default_rng(1))
+    numbers = np.random.default_rng(1).random(len(data))
+    for user in range(6):
+        own = data.user == user
+        assert np.array_equal(drawn[own], np.argsort(np.argsort(numbers[own])) < 2)
 
 
 def test_the_seed_decides():
@@ -131,6 +151,25 @@ def test_masking_grows_from_train_at_validation_to_train_and_valid_at_test():
     assert pairs(splits.seen_before("test")) == pairs(splits.train) | pairs(splits.valid)
     with pytest.raises(ConfigError, match="not 'train'"):
         splits.seen_before("train")
+
+
+def test_parts_are_joined_some_users_at_a_time(monkeypatch):
+    monkeypatch.setattr(splits_module, "STRETCH", 3)
+    splits = split(uniform(9, 10))
+    together = splits.train_and_valid
+    assert pairs(together) == pairs(splits.train) | pairs(splits.valid)
+    assert (np.diff(together.keys()) > 0).all()
+    assert splits.fingerprints["train+valid"] == together.fingerprint
+    assert splits.parts_before("valid") == (splits.train,)
+    assert splits.parts_before("test") == (splits.train, splits.valid)
+
+
+def test_an_overlap_of_late_users_is_found(monkeypatch):
+    monkeypatch.setattr(splits_module, "STRETCH", 3)
+    data = uniform(9, 10)
+    first, second = data.subset(data.user < 9), data.subset(data.user == 8)
+    with pytest.raises(DataError, match="10 interactions are in both train and test"):
+        Splits(first, data.subset(data.user > 8), second)
 
 
 def test_withholding_the_test_part_changes_nothing_else():

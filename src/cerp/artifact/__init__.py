@@ -7,7 +7,16 @@ describes every byte.
 
 from cerp.artifact.codes import code_bytes
 from cerp.artifact.embedding import table_bytes
-from cerp.artifact.file import Encoding, decode, encode, read, read_whole, write
+from cerp.artifact.file import (
+    Encoding,
+    StoredVectors,
+    decode,
+    decode_vectors,
+    encode,
+    read,
+    read_whole,
+    write,
+)
 from cerp.artifact.model import (
     ColdStart,
     ComposedEmbedding,
@@ -42,6 +51,7 @@ __all__ = [
     "PropagatedTables",
     "Seen",
     "ShippedModel",
+    "StoredVectors",
     "Table",
     "Tastes",
     "Usage",
@@ -49,6 +59,7 @@ __all__ = [
     "backbone_name",
     "code_bytes",
     "decode",
+    "decode_vectors",
     "embedding_bytes",
     "encode",
     "order_bytes",

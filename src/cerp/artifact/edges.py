@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from cerp.artifact.model import Seen
 from cerp.artifact.numbers import decode_numbers, encode_numbers
+from cerp.artifact.once import coded_once
 from cerp.artifact.tensors import TensorReader, Tensors
 from cerp.data.ids import Int32Array, Int64Array
 from cerp.data.sorting import LONG_STRETCH
@@ -24,10 +25,18 @@ from cerp.naming import prefixed
 
 def encode_seen(seen: Seen, num_items: int, positions: Int32Array | None) -> Tensors:
     """The number lists ``counts`` and ``gaps``; positions of all entities, None: codes."""
-    counts = np.diff(seen.offsets)
+    return dict(_encoded(seen.offsets, seen.items, num_items, positions))
+
+
+@coded_once
+def _encoded(
+    offsets: Int64Array, items: Int32Array, num_items: int, positions: Int32Array | None
+) -> Tensors:
+    """`encode_seen` of arrays."""
+    counts = np.diff(offsets)
     user_line, item_line = _lines(len(counts), num_items, positions)
     item_rank = _inverse(item_line)
-    keys = _keys(_inverse(user_line), counts, item_rank, seen.items)
+    keys = _keys(_inverse(user_line), counts, item_rank, items)
     keys.sort()
     ranked_counts = counts[user_line]
     gaps = np.remainder(keys, max(num_items, 1), out=keys)  # not yet: they are items

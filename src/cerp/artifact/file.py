@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,13 @@ from cerp.artifact.cold_start import needed_cold_start
 from cerp.artifact.container import Buffer, pack, unpack
 from cerp.artifact.embedding import decode_embedding, encode_embedding, stored_precision
 from cerp.artifact.fields import MAX_SIZE, Fields
-from cerp.artifact.model import ComposedEmbedding, FloatArray, LookupField, ShippedModel
+from cerp.artifact.model import (
+    ComposedEmbedding,
+    FloatArray,
+    LookupField,
+    PropagatedTables,
+    ShippedModel,
+)
 from cerp.artifact.names import decode_ids, encode_ids
 from cerp.artifact.permutation import decode_permutation, encode_permutation
 from cerp.artifact.quantize import VALUES_CODECS, ValuesCodec, finite, to_half
@@ -28,6 +34,14 @@ from cerp.naming import prefixed
 FREE_ENTITIES = 2**20
 ENTITIES_PER_BYTE = 64
 """A file may not claim more entities than `FREE_ENTITIES` and so many for each of its bytes."""
+
+
+class StoredVectors(NamedTuple):
+    """What vectors are made of, and what scores them."""
+
+    embedding: ComposedEmbedding | PropagatedTables | None
+    weights: dict[str, FloatArray]
+    """Of a tower."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +170,17 @@ def decode(data: Buffer) -> ShippedModel:
     if found is not None:
         raise MalformedFileError(found)
     return model
+
+
+def decode_vectors(data: Buffer) -> StoredVectors:
+    """Of the model in a file what its vectors are made of: for who has all the rest already."""
+    content = unpack(data)
+    fields, tensors = Fields(content.metadata), TensorReader(content.tensors)
+    embedding = None
+    if "embedding" in fields:
+        num_users, num_items = fields.whole("users"), fields.whole("items")
+        embedding = decode_embedding(fields.group("embedding"), tensors, num_users, num_items)
+    return StoredVectors(embedding, _decode_weights(tensors.under("backbone")))
 
 
 def write(path: Path | str, model: ShippedModel, encoding: Encoding) -> int:

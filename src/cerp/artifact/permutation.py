@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from cerp.artifact.bits import Bytes, pack_planes, packed_size, unpack_planes
+from cerp.artifact.once import coded_once
 from cerp.data.ids import Int32Array, Int64Array
 from cerp.errors import MalformedFileError
 
@@ -21,6 +22,7 @@ FIRST_BLOCK = 128
 """Entries that are decoded one after the other, in all blocks at once; a power of two."""
 
 
+@coded_once
 def encode_permutation(permutation: Int32Array) -> Bytes:
     """The Lehmer code of a permutation of 0..N-1, as bit planes."""
     return pack_planes(_ranks(permutation.astype(np.int64)), _widths(len(permutation)))

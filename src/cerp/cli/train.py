@@ -151,6 +151,14 @@ def train(
         typer.Option(help="Of ids before hashing: spectral, degree, shuffled or native."),
     ] = None,
     dim: Annotated[int | None, typer.Option(help="Dimension of the vectors.")] = None,
+    neighbours: Annotated[
+        int | None,
+        typer.Option(
+            help="LightGCN: how many neighbours of the users and items of a batch a step looks "
+            "at; 0: the whole graph.  [default: the whole, or 8 where the vectors of all would "
+            "have more than 268 million numbers, or there are more than 67 million pairs]"
+        ),
+    ] = None,
     buckets: Annotated[int | None, typer.Option(help="Rows of each codebook.")] = None,
     prune_epochs: Annotated[
         int | None, typer.Option(help="In how many epochs to reach the tightest budget.")
@@ -225,6 +233,7 @@ def train(
     with needs_torch("Training"):
         from cerp.comparison.tuned import read_tuned
         from cerp.comparison.variants import config_of
+        from cerp.models.backbones.lightgcn import suited_neighbours
         from cerp.portfolio.fit_to_size import fit_to_size
         from cerp.runs.fit import doubts_of_weights, fit_all
         from cerp.runs.floor import below_floor, popularity_floors
@@ -261,7 +270,8 @@ def train(
         "batch_size": batch_size,
         "prune_epochs": prune_epochs,
     }
-    named = {"method": method, "backbone": backbone, "settings": settings, "budget": budget or None}
+    named: dict[str, Any] = {"method": method, "backbone": backbone, "settings": settings}
+    named |= {"budget": budget or None, "neighbours": neighbours}
     named |= {"preset": None if preset_name == "default" else preset_name, **of_the_kind}
     tries_several = is_portfolio(max_file_size, portfolio, time_limit, named)
     wanted = wanted_assignment({"assignment": assignment, "ordering": ordering})
@@ -284,6 +294,17 @@ def train(
             )
         chosen = config_of(tuned.method, tuned.backbone, tuned.settings)
         config = with_settings(chosen, tuple(budget or ()), given)
+    if neighbours is not None:
+        options_of_backbone = {**config.backbone_options, "neighbours": neighbours}
+        config = replace(config, backbone_options=options_of_backbone)
+    elif not tries_several and config.backbone == "lightgcn" and _has_vectors(config):
+        found_neighbours = suited_neighbours(splits.train, config.dim)
+        if found_neighbours and "neighbours" not in config.backbone_options:
+            print_note(
+                "note",
+                f"the graph is large, so that steps look at {found_neighbours} neighbours of the "
+                "users and items of a batch (--neighbours); the model is judged by the whole graph",
+            )
     if not budget and settings is None and preset_name == "default":
         config = replace(config, budgets=_default_budgets(config, splits) or config.budgets)
     unused = [] if tries_several else doubts_of_weights(splits, config)
@@ -367,10 +388,14 @@ def _mixed(mix: bool | None, *, sharp: bool, together: bool) -> bool | Mix | Non
 
 def _default_budgets(config: Config, splits: Splits) -> tuple[str, ...]:
     """What is pruned where nobody says how much; the paper's preset and full size stay."""
-    is_limited = METHODS[config.method].has_vectors and config.method != "full"
+    is_limited = _has_vectors(config) and config.method != "full"
     if config.max_file_size is not None or not is_limited:
         return ()
     return (default_budget(splits.num_entities, config.dim),)
+
+
+def _has_vectors(config: Config) -> bool:
+    return METHODS[config.method].has_vectors
 
 
 def _judged_words(facts: ModelFacts) -> str:

@@ -16,9 +16,10 @@ OPTIONS = {
         "assignment", "backbone", "batch_size", "buckets", "budget", "codebooks", "data",
         "dataset", "decimal", "delimiter", "device", "dim", "encoding", "epochs", "format",
         "gamma", "graph", "item", "k_core", "learning_rate", "liked", "max_file_size",
-        "max_size", "method", "methods", "min_rating", "ordering", "output", "portfolio",
-        "processes", "protocol", "rating", "refit", "seed", "seeds", "settings", "sql", "time",
-        "time_format", "time_limit", "titles", "trials", "user", "users", "weight", "where",
+        "max_size", "method", "methods", "min_rating", "neighbours", "ordering", "output",
+        "portfolio", "processes", "protocol", "rating", "refit", "seed", "seeds", "settings",
+        "sql", "time", "time_format", "time_limit", "titles", "trials", "user", "users",
+        "weight", "where",
     )
 } | {
     "budgets": "--budget",

@@ -228,11 +228,11 @@ class Interactions:
             stretch = slice(start, start + STRETCH)
             yield np.stack([self.user[stretch], self.item[stretch]], axis=1).astype("<i4")
 
-    def keys(self) -> Int64Array:
+    def keys(self, rows: slice = slice(None)) -> Int64Array:
         """``user · |I| + item`` of each interaction: ascending, and different."""
-        keys = self.user.astype(np.int64)
+        keys = self.user[rows].astype(np.int64)
         keys *= max(self.num_items, 1)
-        keys += self.item
+        keys += self.item[rows]
         return keys
 
     def subset(self, keep: npt.NDArray[np.bool_]) -> Interactions:

@@ -16,8 +16,9 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from cerp.data.ids import Int64Array
+from cerp.data.ids import Int32Array, Int64Array
 from cerp.data.interactions import Interactions
+from cerp.data.sorting import counts_of, user_stretches
 from cerp.errors import ConfigError, DataError
 
 Protocol = Literal["random", "leave-last-out", "time"]
@@ -52,10 +53,23 @@ def cut(data: Interactions, protocol: str, seed: int) -> Cut:
 
 def drawn_per_user(data: Interactions, share: float, rng: np.random.Generator) -> BoolArray:
     """A random share of each user's interactions, rounded; below a half that is never all."""
-    wanted = np.floor(share * np.diff(data.user_offsets) + 0.5).astype(np.int64)
-    shuffled = np.lexsort((rng.random(len(data)), data.user))
-    drawn = np.empty(len(data), dtype=bool)
-    drawn[shuffled] = _rank_in_user(data) < wanted[data.user]
+    return _drawn(data.user, data.user_offsets, share, rng)
+
+
+def _drawn(
+    user: Int32Array, offsets: Int64Array, share: float, rng: np.random.Generator
+) -> BoolArray:
+    """The same of sorted rows, of which user u has those from ``offsets[u]`` on."""
+    drawn = np.empty(len(user), dtype=bool)
+    for first, last in user_stretches(offsets):
+        begins = offsets[first : last + 1]
+        rows = slice(begins[0], begins[-1])
+        wanted = np.floor(share * np.diff(begins) + 0.5).astype(np.int64)
+        own = user[rows]
+        shuffled = np.lexsort((rng.random(len(own)), own))
+        places = own - first
+        rank = np.arange(begins[0], begins[-1]) - begins[places]
+        drawn[rows][shuffled] = rank < wanted[places]
     return drawn
 
 
@@ -63,7 +77,9 @@ def _random(data: Interactions, seed: int) -> Cut:
     rng = np.random.default_rng(seed)
     test = drawn_per_user(data, TEST_SHARE, rng)
     valid = np.zeros_like(test)
-    valid[~test] = drawn_per_user(data.subset(~test), VALID_SHARE, rng)
+    left = data.user[~test]
+    offsets = np.concatenate(([0], np.cumsum(counts_of(left, data.num_users))))
+    valid[~test] = _drawn(left, offsets, VALID_SHARE, rng)
     shares = {"test_share": TEST_SHARE, "valid_share": VALID_SHARE}
     return Cut(valid, test, {"name": "random", "seed": seed, **shares})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -28,6 +29,19 @@ def sort_on_cores(values: Int64Array) -> None:
     with ThreadPoolExecutor(parts) as threads:
         list(threads.map(np.ndarray.sort, np.array_split(values, parts)))
     values.sort(kind="stable")
+
+
+def user_stretches(offsets: Int64Array) -> Iterator[tuple[int, int]]:
+    """Users, from one up to another, whose rows together are `STRETCH`; at least one user.
+
+    The rows of user u are those from ``offsets[u]`` up to ``offsets[u + 1]``.
+    """
+    first, count = 0, len(offsets) - 1
+    while first < count:
+        fitting = int(np.searchsorted(offsets, offsets[first] + STRETCH, side="right")) - 1
+        last = max(fitting, first + 1)
+        yield first, last
+        first = last
 
 
 def counts_of(codes: npt.NDArray[Any], count: int) -> Int64Array:

@@ -7,9 +7,10 @@ training never saw still counts in N, and its interactions stay in the truth.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,9 +19,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from cerp.data.ids import Id, Ids
+from cerp.data.ids import Id, Ids, Int32Array, Int64Array
 from cerp.data.interactions import Interactions
 from cerp.data.protocols import VALID_SHARE, cut, drawn_per_user
+from cerp.data.sorting import STRETCH
 from cerp.data.split_folder import (
     MAKE_AGAIN,
     META,
@@ -106,10 +108,15 @@ class Splits:
 
         Training items, and at test time the validation items too.
         """
+        parts = self.parts_before(on)
+        return self.train if len(parts) == 1 else self.train_and_valid
+
+    def parts_before(self, on: Part) -> tuple[Interactions, ...]:
+        """The parts that `seen_before` is made of, for who looks at a few users only."""
         if on == "valid":
-            return self.train
+            return (self.train,)
         if on == "test":
-            return self.train_and_valid
+            return self.train, self.valid
         raise ConfigError(f"evaluation is on 'valid' or 'test', not {on!r}")
 
     @cached_property
@@ -140,7 +147,11 @@ class Splits:
     def fingerprints(self) -> dict[str, str]:
         """`Interactions.fingerprint` of each part, and of training and validation together."""
         parts: dict[str, str] = {name: self.part(name).fingerprint for name in PARTS}
-        return parts | {"train+valid": self.train_and_valid.fingerprint}
+        # Of the union a stretch at a time: it is not made for this alone.
+        together = hashlib.sha256()
+        for user, item in _merged(self.train, self.valid):
+            together.update(np.stack([user, item], axis=1).astype("<i4").data)
+        return parts | {"train+valid": together.hexdigest()}
 
     @cached_property
     def fingerprint(self) -> str:
@@ -353,22 +364,18 @@ class Splits:
                 )
 
     def _refuse_overlap(self) -> None:
-        # Parts are sorted: a part's pairs are looked up in a larger one, and nothing is sorted.
-        by_size = sorted(PARTS, key=lambda name: len(self.part(name)))
-        for place, large in reversed(list(enumerate(by_size))):
-            keys = self.part(large).keys()
-            for small in by_size[:place]:
-                asked = self.part(small).keys()
-                found = np.searchsorted(keys, asked)
-                shared = asked[keys.take(found, mode="clip") == asked] if len(keys) else keys
-                if shared.size:
-                    first, second = sorted((small, large), key=PARTS.index)
-                    user, item = divmod(int(shared[0]), self.num_items)
-                    raise DataError(
-                        f"{shared.size:,} interactions are in both {first} and {second}, such as "
-                        f"user {self.users.decode([user])[0]!r} with item "
-                        f"{self.items.decode([item])[0]!r}; a split must not overlap"
-                    )
+        if not any(len(_repeated(keys)) for keys in merged_keys(*map(self.part, PARTS))):
+            return
+        for first, second in itertools.combinations(PARTS, 2):
+            pair = self.part(first), self.part(second)
+            shared = [_repeated(keys) for keys in merged_keys(*pair)]
+            if count := sum(map(len, shared)):
+                user, item = divmod(int(np.concatenate(shared)[0]), self.num_items)
+                raise DataError(
+                    f"{count:,} interactions are in both {first} and {second}, such as "
+                    f"user {self.users.decode([user])[0]!r} with item "
+                    f"{self.items.decode([item])[0]!r}; a split must not overlap"
+                )
 
     def __repr__(self) -> str:
         total = sum(len(self.part(name)) for name in PARTS)
@@ -394,17 +401,50 @@ def split(data: Interactions, protocol: str = "random", *, seed: int = 0) -> Spl
 
 
 def merge(first: Interactions, second: Interactions) -> Interactions:
-    """The union of two parts over the same ids."""
-    union = Interactions.from_codes(
-        np.concatenate([first.user, second.user]),
-        np.concatenate([first.item, second.item]),
-        users=first.users,
-        items=first.items,
-        weight=None
-        if first.weight is None or second.weight is None
-        else np.concatenate([first.weight, second.weight]),
-    )
+    """The union of two parts over the same ids, which share no pair."""
+    if first.weight is not None and second.weight is not None:
+        union = Interactions.from_codes(
+            np.concatenate([first.user, second.user]),
+            np.concatenate([first.item, second.item]),
+            users=first.users,
+            items=first.items,
+            weight=np.concatenate([first.weight, second.weight]),
+        )
+        return replace(union, titles=first.titles)
+    user, item = (np.empty(len(first) + len(second), dtype=np.int32) for _ in range(2))
+    filled = 0
+    for some_users, some_items in _merged(first, second):
+        rows = slice(filled, filled + len(some_users))
+        user[rows], item[rows] = some_users, some_items
+        filled = rows.stop
+    union = Interactions.from_sorted(user, item, users=first.users, items=first.items)
     return replace(union, titles=first.titles)
+
+
+def merged_keys(*parts: Interactions) -> Iterator[Int64Array]:
+    """`Interactions.keys` of parts over the same ids together, ascending, some users at a time."""
+    longest = max(parts, key=len)
+    starts = np.unique(longest.user[::STRETCH])[1:]
+    cuts = [[0, *np.searchsorted(part.user, starts).tolist(), len(part)] for part in parts]
+    for ends in itertools.pairwise(zip(*cuts, strict=True)):
+        rows = [slice(*both) for both in zip(*ends, strict=True)]
+        keys = np.concatenate([part.keys(some) for part, some in zip(parts, rows, strict=True)])
+        keys.sort(kind="stable")  # which merges what is in order already
+        yield keys
+
+
+def _merged(*parts: Interactions) -> Iterator[tuple[Int32Array, Int32Array]]:
+    """Users and items of the same."""
+    width = max(parts[0].num_items, 1)
+    for keys in merged_keys(*parts):
+        user = keys // width
+        yield user.astype(np.int32), (keys - user * width).astype(np.int32)
+
+
+def _repeated(keys: Int64Array) -> Int64Array:
+    """Which of sorted keys come again."""
+    repeated: Int64Array = keys[1:][keys[1:] == keys[:-1]]
+    return repeated
 
 
 def _union(sides: list[Ids], what: str) -> tuple[Ids, list[npt.NDArray[np.int32]]]:

@@ -40,6 +40,9 @@ MOST_SCORES = 2 * 10**10
 """Up to so many scores, users times items, everybody is judged: some minutes on a few cores."""
 LONG = 10**9
 """Scores for which progress is shown: some ten seconds."""
+LEAST_ROWS = 8
+"""Users who are scored together however many items there are: the vectors of all items are read
+once for them."""
 LEAST_SAMPLE = 1_000
 """Users who are judged however many items there are."""
 LISTED_AS = 8
@@ -107,7 +110,7 @@ def evaluate(
         knows something of them.
     memory
         Users are scored in chunks whose float32 score matrix takes at most so many bytes, but at
-        least one user at a time; the result does not depend on it.
+        least eight at a time; the result does not depend on it.
     sharing
         Several processes that each call this with the same arguments and share the ranking; each
         has the whole result.
@@ -125,7 +128,7 @@ def evaluate(
         refuse_learned("the model", trained_on, splits, on)
     if getattr(scorer, "is_item_only", False):
         scorer = scorer.with_histories(_training_part(splits, trained_on))  # type: ignore[attr-defined]
-    seen, truth = splits.seen_before(on), splits.part(on)
+    seen, truth = splits.parts_before(on), splits.part(on)
     if not ks or min(ks) < 1:
         raise ConfigError(f"the cut-offs must be positive, got {list(ks)}")
     if groups is not None and len(groups) != splits.num_items:
@@ -134,17 +137,17 @@ def evaluate(
             "give the group of every item"
         )
     judged = users_to_judge(splits, on) if users is None else _judged(truth, users, on)
-    tally = _Tally(splits, truth, sorted(set(ks)), groups)
+    tally = _Tally(splits, truth, judged, sorted(set(ks)), groups)
     hidden = None if unseen_items else items_without_rows(splits.train)
     same = getattr(scorer, "scores_for_all", None)
     order = None if same is None else falling(same, hidden)
     width = splits.num_items if order is None else LISTED_AS * tally.depth
-    rows = max(1, memory // (4 * width))
+    rows = max(LEAST_ROWS, memory // (4 * width))
 
     def ranked(users: Int32Array, bar: Bar) -> Iterator[tuple[Int32Array, Int32Array]]:
         for start in range(0, len(users), rows):
             chunk = users[start : start + rows]
-            taken = entries_of(seen, chunk)
+            taken = _entries_of_all(seen, chunk)
             if order is None:
                 scores = _scores(scorer, chunk, splits.num_items)
                 items, _ = top_k(exclude(scores, *taken, hidden), tally.depth)
@@ -159,11 +162,11 @@ def evaluate(
         if sharing is None:
             for chunk, items in ranked(mine, bar):
                 tally.add(chunk, items)
-            return tally.metrics(on, judged)
+            return tally.metrics(on)
         lists = [items for _, items in ranked(mine, bar)]
         none = np.empty((0, tally.depth), dtype=np.int32)
     tally.add(judged, sharing.whole(np.concatenate([none, *lists]), len(judged)))
-    return tally.metrics(on, judged)
+    return tally.metrics(on)
 
 
 def _scores(scorer: Scorer, users: Int32Array, num_items: int) -> Scores:
@@ -183,7 +186,7 @@ def cutoffs_with(metric: str) -> list[int]:
 
 def sample_users(splits: Splits, on: Part, count: int, seed: int) -> Int32Array:
     """A seeded sample of users that have truth in a part; all of them, if they are fewer."""
-    candidates = np.unique(splits.part(on).user)
+    candidates = np.flatnonzero(np.diff(splits.part(on).user_offsets)).astype(np.int32)
     drawn = np.random.default_rng(seed).permutation(candidates)[:count]
     return np.sort(drawn)
 
@@ -206,6 +209,14 @@ def entries_of(data: Interactions, users: Int32Array) -> tuple[Int64Array, Int32
     rows = np.repeat(np.arange(len(users)), counts)
     places = np.arange(len(rows)) + (data.user_offsets[users] - first)[rows]
     return rows, data.item[places]
+
+
+def _entries_of_all(
+    parts: Sequence[Interactions], users: Int32Array
+) -> tuple[Int64Array, Int32Array]:
+    """`entries_of` several parts, one after the other."""
+    rows, items = zip(*(entries_of(part, users) for part in parts), strict=True)
+    return np.concatenate(rows), np.concatenate(items)
 
 
 def refuse_learned(name: str, trained_on: str, splits: Splits, on: Part) -> None:
@@ -237,52 +248,62 @@ def _training_part(splits: Splits, trained_on: str | None) -> Interactions:
 
 
 class _Tally:
-    """Adds up chunks of top-k lists."""
+    """Adds up chunks of top-k lists of the users who are judged, each by their place among them."""
 
     def __init__(
-        self, splits: Splits, truth: Interactions, ks: list[int], groups: Int64Array | None
+        self,
+        splits: Splits,
+        truth: Interactions,
+        users: Int32Array,
+        ks: list[int],
+        groups: Int64Array | None,
     ) -> None:
         self.ks, self.names = ks, metric_names()  # which looks into all packages: once is enough
         self.depth = min(ks[-1], splits.num_items)
-        self.truth, self.train = truth, splits.train
-        self.truth_keys = truth.user.astype(np.int64) * truth.num_items + truth.item
+        self.users, self.num_items, self.train = users, splits.num_items, splits.train
+        self.users_with_truth = int(np.count_nonzero(np.diff(truth.user_offsets)))
+        places, wanted = entries_of(truth, users)
+        self.truth_keys = places * self.num_items + wanted
         head = head_items(splits.train)
         self.sides = {"all": np.ones_like(head), "head": head, "tail": ~head}
         self.sizes = {
-            name: np.bincount(truth.user[member[truth.item]], minlength=truth.num_users)
+            name: np.bincount(places[member[wanted]], minlength=len(users))
             for name, member in self.sides.items()
         }
         self.values: dict[str, list[dict[str, FloatArray]]] = {name: [] for name in self.sides}
         # One column more than items: that is where the -1 of an empty place in a list goes.
         self.listed = np.zeros((len(ks), splits.num_items + 1), dtype=bool)
-        self.groups = None if groups is None else _GroupTally(truth, groups, ks)
+        self.groups = None
+        if groups is not None:
+            self.groups = _GroupTally(places, groups[wanted], len(users), groups, ks)
 
     def add(self, users: Int32Array, items: Int32Array) -> None:
+        places = np.searchsorted(self.users, users)
         for listed, k in zip(self.listed, self.ks, strict=True):
             listed[items[:, :k]] = True
-        keys = users.astype(np.int64)[:, None] * self.truth.num_items + items
-        places = np.searchsorted(self.truth_keys, keys)
-        hits = (items >= 0) & (self.truth_keys.take(places, mode="clip") == keys)
+        keys = places[:, None] * self.num_items + items
+        found = np.searchsorted(self.truth_keys, keys)
+        hits = (items >= 0) & (self.truth_keys.take(found, mode="clip") == keys)
         for name, member in self.sides.items():
-            sizes = self.sizes[name][users]
+            sizes = self.sizes[name][places]
             has_truth = sizes > 0
             lists = RankedLists((hits & member[items])[has_truth], sizes[has_truth])
             self.values[name].append(user_metrics(lists, self.ks, self.names))
         if self.groups is not None:
-            self.groups.add(users, items, hits)
+            self.groups.add(places, items, hits)
 
-    def metrics(self, on: Part, users: Int32Array) -> Metrics:
+    def metrics(self, on: Part) -> Metrics:
         coverage = self.listed[:, :-1].mean(axis=1)
         return Metrics(
             on=on,
-            users=users,
-            users_with_truth=int(np.count_nonzero(self.sizes["all"])),
+            users=self.users,
+            users_with_truth=self.users_with_truth,
             per_user=self._joined("all"),
             coverage={f"coverage@{k}": float(c) for k, c in zip(self.ks, coverage, strict=True)},
             head=self._means("head"),
             tail=self._means("tail"),
-            recall_by_group={} if self.groups is None else self.groups.recalls(users),
-            cold_users=len(np.intersect1d(users, users_without_rows(self.train))),
+            recall_by_group={} if self.groups is None else self.groups.recalls(),
+            cold_users=len(np.intersect1d(self.users, users_without_rows(self.train))),
             unseen_items=len(items_without_rows(self.train)),
         )
 
@@ -298,24 +319,33 @@ class _Tally:
 
 
 class _GroupTally:
-    """Counts truth and hits of every user in every group of items."""
+    """Counts truth and hits of every user who is judged in every group of items.
 
-    def __init__(self, truth: Interactions, groups: Int64Array, ks: list[int]) -> None:
+    ``places`` are users, by their place among the ``count`` who are judged, and ``wanted`` the
+    groups of the items that they should be given.
+    """
+
+    def __init__(
+        self,
+        places: Int64Array,
+        wanted: Int64Array,
+        count: int,
+        groups: Int64Array,
+        ks: list[int],
+    ) -> None:
         self.group_of, self.ks, self.count = groups, ks, int(groups.max()) + 1
-        self.sizes = self._counted(truth.user, groups[truth.item], truth.num_users)
+        self.sizes = self._counted(places, wanted, count)
         self.hits = [np.zeros_like(self.sizes) for _ in ks]
 
-    def add(self, users: Int32Array, items: Int32Array, hits: npt.NDArray[np.bool_]) -> None:
+    def add(self, places: Int64Array, items: Int32Array, hits: npt.NDArray[np.bool_]) -> None:
         for into, k in zip(self.hits, self.ks, strict=True):
             row, rank = np.nonzero(hits[:, :k])
-            into[users] = self._counted(row, self.group_of[items[row, rank]], len(users))
+            into[places] = self._counted(row, self.group_of[items[row, rank]], len(places))
 
-    def recalls(self, users: Int32Array) -> dict[str, list[float | None]]:
+    def recalls(self) -> dict[str, list[float | None]]:
         """Mean of hits / truth over the users with truth in a group."""
         return {
-            f"recall@{k}": [
-                _mean_share(*each) for each in zip(hits[users].T, self.sizes[users].T, strict=True)
-            ]
+            f"recall@{k}": [_mean_share(*each) for each in zip(hits.T, self.sizes.T, strict=True)]
             for k, hits in zip(self.ks, self.hits, strict=True)
         }
 
@@ -338,7 +368,8 @@ def _judged(truth: Interactions, users: Int32Array, on: Part) -> Int32Array:
     asked = np.asarray(users)
     if asked.size and not (asked.min() >= 0 and asked.max() < truth.num_users):
         raise ConfigError(f"user codes must be in 0..{truth.num_users - 1}")
-    judged = np.intersect1d(truth.user, asked).astype(np.int32)
+    judged = np.unique(asked).astype(np.int32)
+    judged = judged[np.diff(truth.user_offsets)[judged] > 0]
     if not judged.size:
         which = f"none of the {len(users)} users asked for" if len(users) else "no user"
         raise DataError(f"{which} has interactions in the {on} part: there is nothing to judge on")

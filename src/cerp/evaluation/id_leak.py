@@ -14,9 +14,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from cerp.data.ids import Ids
+from cerp.data.ids import Ids, Int32Array
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Part, Splits
 from cerp.errors import ConfigError
@@ -152,22 +151,22 @@ def id_leak(
         return evaluate(scorer, data, on=on, ks=(10,), users=users, label=label)
 
     rng = np.random.default_rng(seed)
-    other_items = _renumbered(splits, items=rng.permutation(splits.num_items))
-    other_users = _renumbered(splits, users=rng.permutation(splits.num_users))
+    items, users = (rng.permutation(n) for n in (splits.num_items, splits.num_users))
     by_item = judged(ItemWindow(splits.train, window), splits)
+    by_user = judged(UserWindow(splits.train, window), splits)
+    # One after the other: each is a copy of all interactions.
+    other = _renumbered(splits, items=items.astype(np.int32))
+    item_window = _compared(by_item, judged(ItemWindow(other.train, window), other))
+    del other
+    other = _renumbered(splits, users=users.astype(np.int32))
+    user_window = _compared(by_user, judged(UserWindow(other.train, window), other))
     return LeakReport(
         on=on,
         window=window,
         users=len(by_item.users),
         users_with_truth=by_item.users_with_truth,
-        item_window=_compared(
-            by_item,
-            judged(ItemWindow(other_items.train, window), other_items),
-        ),
-        user_window=_compared(
-            judged(UserWindow(splits.train, window), splits),
-            judged(UserWindow(other_users.train, window), other_users),
-        ),
+        item_window=item_window,
+        user_window=user_window,
     )
 
 
@@ -180,8 +179,8 @@ def _compared(native: Metrics, shuffled: Metrics) -> WindowScores:
 def _renumbered(
     splits: Splits,
     *,
-    users: npt.NDArray[np.int64] | None = None,
-    items: npt.NDArray[np.int64] | None = None,
+    users: Int32Array | None = None,
+    items: Int32Array | None = None,
 ) -> Splits:
     """The same split with new codes: what was u is now ``users[u]``, likewise items."""
     user_ids, item_ids = Ids.range(splits.num_users), Ids.range(splits.num_items)

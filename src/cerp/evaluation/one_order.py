@@ -28,7 +28,7 @@ def first_of(
 ) -> Int32Array:
     """The first k items of an order that each of ``count`` users has not taken, (count, k).
 
-    User ``rows[n]`` has taken ``taken[n]``; rows ascend. Where nothing is left, -1.
+    User ``rows[n]`` has taken ``taken[n]``, nothing twice. Where nothing is left, -1.
 
     With the places of a user's items in the order sorted as p_0 < p_1 < ..., the value p_j - j
     counts what the user has not taken before p_j, so what comes r-th of that stands at

@@ -23,6 +23,7 @@ from cerp.artifact import (
     PropagatedTables,
     Seen,
     ShippedModel,
+    StoredVectors,
     Table,
 )
 from cerp.artifact.model import FloatArray
@@ -207,7 +208,7 @@ def assembled(
     )
 
 
-def as_shipped(recommender: Recommender, model: ShippedModel) -> Recommender:
+def as_shipped(recommender: Recommender, model: ShippedModel | StoredVectors) -> Recommender:
     """A copy of the recommender with the values that a model file has."""
     twin = deepcopy(recommender)
     if isinstance(model.embedding, ComposedEmbedding):
@@ -217,7 +218,7 @@ def as_shipped(recommender: Recommender, model: ShippedModel) -> Recommender:
     return twin
 
 
-def scorer_of(recommender: Recommender, model: ShippedModel) -> TorchScorer:
+def scorer_of(recommender: Recommender, model: ShippedModel | StoredVectors) -> TorchScorer:
     """A scorer of the model as its file has it, on the recommender's device."""
     if isinstance(model.embedding, ComposedEmbedding):
         return as_shipped(recommender, model).scorer()

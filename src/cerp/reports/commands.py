@@ -16,6 +16,7 @@ from cerp.reports.finished_runs import FinishedRun
 OPTION_OF_SETTING = {
     "ordering": "--ordering",
     "dim": "--dim",
+    "backbone_options.neighbours": "--neighbours",
     "buckets": "--buckets",
     "assignment": "--assignment",
     "codebooks": "--codebooks",

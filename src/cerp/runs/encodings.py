@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import product
 from typing import NamedTuple
 
-from cerp.artifact import VALUES_CODECS, Encoding, ValuesCodec, decode
+from cerp.artifact import VALUES_CODECS, Encoding, ValuesCodec, decode, decode_vectors
 from cerp.data.ids import Id
 from cerp.errors import ConfigError
 from cerp.evaluation.evaluate import evaluate, users_to_judge
@@ -100,7 +100,7 @@ def _written(
     valid = None
     if len(model.splits.valid):
         metric = model.config.selection_metric
-        scorer = model.scorer(decode(data))
+        scorer = model.scorer(decode(data) if model.is_judged_whole else decode_vectors(data))
         memory = score_memory(model.device)
         users = users_to_judge(model.splits, "valid", model.config.judge_users)
         ks = (cutoff_of(metric),)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from cerp.artifact import Encoding, ShippedModel, decode, encode
+from cerp.artifact import Encoding, ShippedModel, StoredVectors, decode, encode
 from cerp.artifact.model import LeastSquares
 from cerp.config import Config
 from cerp.data.ids import Id, Int32Array
@@ -127,11 +127,17 @@ class FittedModel:
         """Whether there are propagated vectors, which a file can have in place of a graph."""
         return self.recommender is not None and self.recommender.backbone.needs_graph
 
-    def scorer(self, file: ShippedModel | None = None) -> Scorer:
+    @property
+    def is_judged_whole(self) -> bool:
+        """Whether scores of a file take all of it; elsewhere its vectors are enough."""
+        return self.item_model is not None or self.config.item_only
+
+    def scorer(self, file: ShippedModel | StoredVectors | None = None) -> Scorer:
         """Scores as the model has them in memory, or as a file of it has them."""
-        if self.item_model is not None or self.config.item_only:
+        if self.is_judged_whole:
             # As it is used: everybody brings their items.
-            return item_scorer(file or decode(self.file()), self.splits.train)
+            whole = file if isinstance(file, ShippedModel) else decode(self.file())
+            return item_scorer(whole, self.splits.train)
         vectors = None
         if self.recommender is not None:
             vectors = (

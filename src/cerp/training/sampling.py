@@ -16,6 +16,7 @@ from torch import Tensor
 
 from cerp.data.ids import Float32Array, Int64Array
 from cerp.data.interactions import Interactions
+from cerp.data.sorting import STRETCH, counts_of
 from cerp.errors import ConfigError, DataError
 from cerp.kernels.triton_there import in_use
 from cerp.models.batch import Batch
@@ -60,7 +61,7 @@ class Sampler:
         self.batch_size, self.num_negatives, self.seed = batch_size, negatives, seed
         self.device = torch.device(device)
         self.epoch, self.step = 0, 0
-        counts = np.bincount(train.user, minlength=train.num_users)
+        counts = counts_of(train.user, train.num_users)
         has_negatives = counts < train.num_items
         self.skipped_users = int((~has_negatives).sum())
         if self.skipped_users:
@@ -75,11 +76,11 @@ class Sampler:
         offsets = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
         # user * num_items + (p_j - j), sorted. User and item of every positive can be read
         # off it, so this is all that is kept of the data: 8 bytes an interaction.
-        skips = train.user.astype(np.int64)
-        skips *= train.num_items
-        skips += train.item
-        skips -= np.arange(len(train))
-        skips += offsets[train.user]
+        skips = train.keys()
+        for start in range(0, len(skips), STRETCH):
+            stretch = slice(start, start + STRETCH)
+            skips[stretch] -= np.arange(start, start + len(skips[stretch]))
+            skips[stretch] += offsets[train.user[stretch]]
         self._offsets = torch.from_numpy(offsets).to(self.device)
         self._skips = torch.from_numpy(skips).to(self.device)
         self._places = None if places is None else torch.from_numpy(places).to(self.device)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,9 +37,10 @@ from cerp.data.formats.times import (
     unreadable_time_error,
 )
 from cerp.data.formats.vocabulary import Vocabulary, native_order
+from cerp.data.gathering import Gathering
 from cerp.data.ids import Ids, Int32Array
 from cerp.data.interactions import Interactions
-from cerp.data.sorting import LONG_STRETCH
+from cerp.data.sorting import LONG_STRETCH, counts_of
 from cerp.data.source_facts import MOST_EVENTS, SourceFacts, is_event_name, mixed_events
 from cerp.errors import ConfigError, DataError, MissingExtra
 
@@ -47,6 +48,9 @@ HASH = "hash({})"
 """Of an id, as 64 bits without a sign."""
 
 SIDES = ("user", "item")
+MANY_ROWS = 1 << 24
+"""Beyond so many, what has been read of the table is let go at once, and nothing is done beside
+something else: the less memory is worth more than the seconds."""
 BESIDE_PAIRS: Mapping[str, tuple[str, npt.DTypeLike]] = {
     "time": ("time", np.int64),
     "weight": ("weight::double", np.float64),
@@ -119,6 +123,15 @@ class Database:
         """The result of a query as NumPy arrays by column, masked where there is a NULL."""
         return self._run(sql, None, "fetchnumpy")  # type: ignore[no-any-return]
 
+    def hand_back(self) -> None:
+        """Give the memory of dropped tables and columns back to the system.
+
+        DuckDB keeps it for tables to come; only a change of its settings lets it go at once.
+        """
+        ((threads,),) = self.rows("select current_setting('threads')")
+        for count in (threads + 1, threads):
+            self.rows(f"set threads = {count}")
+
     def _run(self, sql: str, given: Mapping[str, Any] | None, fetch: str) -> Any:
         try:
             return getattr(self._connection.execute(sql, given), fetch)()
@@ -142,30 +155,34 @@ def read_scan(database: Database, scan: Scan, wanted: Wanted, origin: Origin) ->
         _refuse_bad_ratings(database, origin)
     if "weight" in scan.columns:
         _refuse_bad_weights(database, kept, origin)
+    ((rows, count),) = database.rows(f"select count(*), count(*) filter ({kept}) from loaded")
     with ThreadPoolExecutor(1) as beside:
         sides = []
         for side in SIDES:
             # One side after the other, and no name for the hashes: they go when they are coded.
-            coding = beside.submit(codes_of, _column(database, HASH.format(side), kept, np.uint64))
+            hashes = _column(database, HASH.format(side), kept, np.uint64, rows, count)
+            coding = beside.submit(codes_of, hashes)
+            del hashes
+            if rows > MANY_ROWS:
+                coding.exception()  # waits for it: what both need would be there at once
             vocabulary = _vocabulary(database, scan, side, kept)
             codes = coding.result()
+            del coding  # which has the codes too
             if codes.max(initial=-1) + 1 != len(vocabulary.values):
                 codes = _codes_by_id(database, side, kept)
-            sides.append((vocabulary, codes))
-        (users, user), (items, item) = (
-            _in_native_order(vocabulary, codes, side, scan, wanted, origin)
-            for side, (vocabulary, codes) in zip(SIDES, sides, strict=True)
-        )
-        beside_pairs = {
-            role: _column(database, sql, kept, dtype)
-            for role, (sql, dtype) in BESIDE_PAIRS.items()
-            if role in scan.columns
-        }
-        ((rows,),) = database.rows("select count(*) from loaded")
-        emptying = beside.submit(database.rows, "drop table loaded")
-        data = Interactions.from_codes(user, item, users=users, items=items, **beside_pairs)
+            sides.append(_in_native_order(vocabulary, codes, side, scan, wanted, origin))
+            del vocabulary, codes
+            if rows > MANY_ROWS:
+                database.rows(f'alter table loaded drop column "{side}"')
+                database.hand_back()
+        (users, user), (items, item) = sides
+        del sides
+        gathering = _gathered(database, scan, kept, rows, (user, item), (users, items))
+        del user, item
+        emptying = beside.submit(_empty, database, rows)
+        data = Interactions.from_gathered(gathering, users=users, items=items)
         emptying.result()
-    return replace(data, source=SourceFacts(origin.name, rows, rows - len(user)))
+    return replace(data, source=SourceFacts(origin.name, rows, rows - count))
 
 
 def with_columns(
@@ -299,22 +316,73 @@ def _vocabulary(database: Database, scan: Scan, side: str, kept: str) -> Vocabul
     return Vocabulary(values, columns["first_row"])
 
 
-def _column(database: Database, sql: str, kept: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """One value of each row that is kept, in the order of rows.
+def _stretches(
+    database: Database, columns: Mapping[str, str], kept: str, rows: int
+) -> Iterator[dict[str, Any]]:
+    """Expressions of the rows that are kept, in their order, a stretch at a time.
 
-    They come a stretch at a time: DuckDB holds a result twice before it is one array.
+    DuckDB holds a result twice before it is one array.
     """
-    ((rows, count),) = database.rows(f"select count(*), count(*) filter ({kept}) from loaded")
+    chosen = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
+    for start in range(0, rows, LONG_STRETCH):
+        yield database.arrays(
+            f"select {chosen} from loaded "
+            f"where rowid >= {start} and rowid < {start + LONG_STRETCH} and {kept}"
+        )
+
+
+def _column(
+    database: Database, sql: str, kept: str, dtype: npt.DTypeLike, rows: int, count: int
+) -> npt.NDArray[Any]:
+    """One value of each of the ``count`` rows that are kept, in the order of rows."""
     values = np.empty(count, dtype=dtype)
     filled = 0
-    for start in range(0, rows, LONG_STRETCH):
-        stretch = database.arrays(
-            f"select {sql} as value from loaded "
-            f"where rowid >= {start} and rowid < {start + LONG_STRETCH} and {kept}"
-        )["value"]
-        values[filled : filled + len(stretch)] = stretch
-        filled += len(stretch)
+    for stretch in _stretches(database, {"value": sql}, kept, rows):
+        found = stretch["value"]
+        values[filled : filled + len(found)] = found
+        filled += len(found)
     return values
+
+
+def _gathered(
+    database: Database,
+    scan: Scan,
+    kept: str,
+    rows: int,
+    codes: tuple[Int32Array, Int32Array],
+    ids: tuple[Ids, Ids],
+) -> Gathering:
+    """The rows that are kept as codes, with what is beside them, which is never held apart."""
+    user, item = codes
+    users, items = ids
+    columns = {role: sql for role, (sql, _) in BESIDE_PAIRS.items() if role in scan.columns}
+    times = None
+    if "time" in columns:
+        ((least, most),) = database.rows(f"select min(time), max(time) from loaded where {kept}")
+        times = (least or 0, most or 0)  # of no row there is none
+    gathering = Gathering(
+        len(users),
+        len(items),
+        len(user),
+        lambda: counts_of(user, len(users)),
+        times=times,
+        weighted="weight" in columns,
+    )
+    filled = 0
+    # At least a number that says how many rows of the stretch are kept.
+    for stretch in _stretches(database, columns or {"kept": "true"}, kept, rows):
+        part = slice(filled, filled + len(next(iter(stretch.values()))))
+        beside = {role: stretch[role].astype(BESIDE_PAIRS[role][1], copy=False) for role in columns}
+        gathering.add(user[part], item[part], **beside)
+        filled = part.stop
+    return gathering
+
+
+def _empty(database: Database, rows: int) -> None:
+    """Forget the table."""
+    database.rows("drop table loaded")
+    if rows > MANY_ROWS:
+        database.hand_back()
 
 
 def _codes_by_id(database: Database, side: str, kept: str) -> Int32Array:

@@ -22,15 +22,16 @@ LEAST_BITS, MOST_BITS = 10, 27
 def codes_of(hashes: npt.NDArray[np.uint64]) -> Int32Array:
     """Hashes numbered by their first appearance."""
     codes = _first_rows(hashes)
-    numbers = np.empty_like(codes)  # of the rows that are the first of their hashes
     count = 0
     for start in range(0, len(codes), STRETCH):
-        stretch = slice(start, start + STRETCH)
-        first = codes[stretch]
-        is_new = first == np.arange(start, start + len(first), dtype=np.int32)
-        numbers[stretch] = np.cumsum(is_new) + (count - 1)
-        count += int(np.count_nonzero(is_new))
-        codes[stretch] = numbers.take(first)
+        stretch = codes[start : start + STRETCH]
+        is_new = stretch == np.arange(start, start + len(stretch), dtype=np.int32)
+        new = np.flatnonzero(is_new)
+        # A first row gets its number in place; the others, which come after it, find it there.
+        stretch[new] = np.arange(count, count + len(new), dtype=np.int32)
+        count += len(new)
+        others = np.flatnonzero(~is_new)
+        stretch[others] = codes.take(stretch[others])
     return codes
 
 

@@ -61,7 +61,7 @@ class Backbone(nn.Module):
     come from ``generator``.
     """
 
-    capturable: ClassVar[bool] = False
+    capturable: bool = False
     """Whether `forward` and its gradient can be recorded as a CUDA graph: they never wait for
     the device, and no shape depends on values."""
 

@@ -13,10 +13,26 @@ from cerp.models.backbones.base import Backbone, BatchOutput, BatchVectors, DotS
 from cerp.models.backbones.dense_propagation import DensePropagation, DenseRule
 from cerp.models.backbones.half_propagation import half_pair_scores
 from cerp.models.backbones.half_sums import HalfSums
+from cerp.models.backbones.neighbourhoods import Neighbourhoods
 from cerp.models.backbones.propagation import CPU_COLUMN_BLOCK, Graph
+from cerp.models.backbones.sampled_propagation import InBlocks, sampled_output
 from cerp.models.backbones.sum_penalty import penalty_of_sums
 from cerp.models.embeddings.base import Embedding, SumsOfRows
 from cerp.models.embeddings.composition import Composition
+
+MOST_VALUES = 1 << 28
+"""Of the table of all vectors, a gigabyte in float32: steps on larger graphs look at some
+neighbours only, unless they are told otherwise."""
+MOST_PAIRS = 1 << 26
+"""The same of training pairs: putting the whole graph in order takes some 60 bytes of each."""
+NEIGHBOURS = 8
+"""At which they look then."""
+
+
+def suited_neighbours(train: Interactions, dim: int) -> int:
+    """At how many neighbours a step looks unless it is told; 0: at the whole graph."""
+    values = (train.num_users + train.num_items) * dim
+    return NEIGHBOURS if values > MOST_VALUES or len(train) > MOST_PAIRS else 0
 
 
 class LightGCN(Backbone):
@@ -27,6 +43,12 @@ class LightGCN(Backbone):
 
     On a GPU, where vectors are sums of rows and there is memory for it, a training step has a
     dense matrix in the place of propagation (see `cerp.models.backbones.dense_propagation`).
+
+    Where the table of all vectors has more than `MOST_VALUES` numbers, where there are more than
+    `MOST_PAIRS`, or where ``neighbours`` says so, a training step looks at some neighbours of each
+    entity in place of the whole graph: at so many of those in the batch, and from each of them
+    along one path (see `cerp.models.backbones.sampled_propagation`). 0: the whole graph, however
+    large it is. Judged and shipped is always what the whole graph says.
     """
 
     capturable = True
@@ -42,19 +64,35 @@ class LightGCN(Backbone):
         embedding_dim: int,
         generator: torch.Generator | None = None,
         layers: int = 4,
+        neighbours: int | None = None,
     ) -> None:
         super().__init__(train, embedding_dim=embedding_dim)
         if layers < 1:
             raise ConfigError(
                 f"LightGCN needs at least 1 layer, got {layers}; without propagation it is 'mf'"
             )
+        if neighbours is not None and neighbours < 0:
+            raise ConfigError(
+                f"neighbours={neighbours}: LightGCN looks at 1 or more of each entity, or with "
+                "neighbours=0 at the whole graph"
+            )
         self.layers = layers
-        self.graph = Graph(train)
+        if neighbours is None:
+            neighbours = suited_neighbours(train, embedding_dim)
+        self.neighbours = neighbours
         self._dense: tuple[Composition, DensePropagation | None] | None = None
         self._half: HalfSums | None = None
+        if neighbours:
+            self.neighbourhoods = Neighbourhoods(train)
+            self.capturable = False  # how large trees are is not known before
+            return
+        self.graph = Graph(train)
 
     def forward(self, embedding: Embedding, users: Tensor, items: Tensor) -> BatchOutput:
         """Scores of a training batch: user codes (B,) against item codes (B, m)."""
+        if self.neighbours:
+            most = [self.neighbours] + [1] * (self.layers - 1)
+            return sampled_output(self.neighbourhoods, embedding, users, items, most)
         if users.device.type == self.dense_on and (sums := embedding.sums_of_rows()) is not None:
             dense = self._dense_of(sums.composition, users, items)
             if dense is not None:
@@ -145,6 +183,9 @@ class LightGCN(Backbone):
     @torch.no_grad()
     def scorer(self, embedding: Embedding) -> DotScorer:
         """Everything is propagated once."""
+        if self.neighbours:
+            found = InBlocks(self.neighbourhoods, embedding, self.layers)
+            return DotScorer(found.user_vectors, found.item_vectors)
         propagated = self.graph.propagate(embedding.table(), self.layers)
         users, items = torch.split(propagated, [self.num_users, self.num_items])
         return DotScorer(users.__getitem__, items)
