@@ -22,9 +22,9 @@ from golden_filter import FILTER, MIXTURE, SHARP_FILTER
 from golden_lookup import GOLDEN_LOOKUP, golden_lookup
 from golden_model import GOLDEN, GOLDEN_CODED
 from golden_neighbours import NEIGHBOURS
-from golden_sums import SUMS, sums_model
+from golden_sums import SUMS, SUMS_MIXTURE, sums_mixture_model, sums_model
 from small_cold_start import cold_model
-from small_filters import sharpened, small_filter, small_mixture
+from small_filters import sharpened, small_filter, small_mixture, small_sums_mixture
 from small_models import BACKBONES, ENTITIES, coded_model, pruned, small_model
 from small_neighbours import small_neighbours
 
@@ -36,6 +36,7 @@ GOLDEN_FILES = (
     MIXTURE,
     NEIGHBOURS,
     SUMS,
+    SUMS_MIXTURE,
     COLD,
     GOLDEN_LOOKUP,
     GOLDEN_FIELDS,
@@ -56,6 +57,8 @@ def model_files() -> tuple[bytes, ...]:
         golden_lookup(),
         golden_fields(),
         sums_model(),
+        small_sums_mixture(),
+        sums_mixture_model(),
     ]
     files = [encode(model, Encoding(values=values)) for model in models for values in VALUES_CODECS]
     files += [encode(model, Encoding()) for model in (*_other_tables(), *_other_parts())]

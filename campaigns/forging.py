@@ -25,6 +25,7 @@ ODD_VALUES: tuple[Any, ...] = (
     *("sum", "product", "concat", "range", "integers", "strings", "mf", "mlp", "lightgcn"),
     *("filter", "mf+filter", "mlp+filter", "lightgcn+filter", "filter+filter", "__proto__"),
     *("sharp-filter", "mf+sharp-filter", "lightgcn+sharp-filter", "sharp-filter+filter"),
+    *("sums", "sums+filter", "sums+sharp-filter", "neighbours", "neighbours+filter"),
     *("F32", "F16", "I8", "U8", "I64", "seen", "titles", "\ud800", "\U0001f600", "\x00"),
 )
 """What stands where something else should: other types, limits and their neighbours, and every

@@ -1,20 +1,24 @@
-"""The model in tests/golden/sums.cerp: vectors of four items, summed over what someone has.
+"""The models in tests/golden: sums.cerp, vectors of four items that are summed over what someone
+has, and sums-mixture.cerp, the same beside a sharpened graph filter.
 
-After a change of the format on purpose: ``python tests/golden_sums.py`` writes it anew.
+After a change of the format on purpose: ``python tests/golden_sums.py`` writes them anew.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from cerp import artifact
-from cerp.artifact import ComposedEmbedding, Encoding, Index, ShippedModel, Table
+from cerp.artifact import ComposedEmbedding, Encoding, Index, Mixing, ShippedModel, Table
 from cerp.data.ids import Ids
 from cerp.graph.history_sums import HistorySums
+from golden_filter import sharp_filter_model
 
-SUMS = Path(__file__).parent / "golden" / "sums.cerp"
+FOLDER = Path(__file__).parent / "golden"
+SUMS, SUMS_MIXTURE = FOLDER / "sums.cerp", FOLDER / "sums-mixture.cerp"
 
 
 def sums_model() -> ShippedModel:
@@ -37,5 +41,21 @@ def sums_model() -> ShippedModel:
     )
 
 
+def sums_mixture_model() -> ShippedModel:
+    """Beside the golden graph, whose items were taken once, twice, twice and never."""
+    graph = sharp_filter_model()
+    assert graph.filter is not None
+    term = replace(graph.filter, mixing=Mixing(beta=2.5, epsilon=0.01))
+    levels = np.array([8, 12, 12, 0], dtype=np.uint8)
+    return replace(
+        sums_model(),
+        users=graph.users,
+        seen=graph.seen,
+        filter=term,
+        sums=HistorySums(0.5, levels),
+    )
+
+
 if __name__ == "__main__":
+    artifact.write(SUMS_MIXTURE, sums_mixture_model(), Encoding("fp16"))
     artifact.write(SUMS, sums_model(), Encoding("fp16"))

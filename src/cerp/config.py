@@ -214,9 +214,10 @@ class Config:
     refit: Refit | None = None
     """Train the selected model once more, for its selected number of epochs, on more data."""
     mix: bool | Mix = False
-    """Add the graph filter to the scores of the trained vectors, unless validation puts the sum
-    below one of its parts; "sharp": the sharpened filter, unless validation likes the plain one
-    as well; "together": the plain one is in the scores while they are trained, too."""
+    """Add the graph filter to the scores of vectors, trained ones or those of svd, unless
+    validation puts the sum below one of its parts; "sharp": the sharpened filter, unless validation
+    likes the plain one as well; "together": the plain one is in the scores while they are trained,
+    too."""
     loss: str = "bpr"
     """What training minimises, by its name in `cerp.training.losses`."""
     selection_metric: str = "ndcg@10"

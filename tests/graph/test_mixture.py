@@ -133,6 +133,18 @@ def test_the_search_covers_wide_ranges_and_refines(splits: Splits, model: GraphF
     assert len(found.trials) > 30
 
 
+def test_scores_that_spread_further_are_mixed_alike_where_the_unit_says_so(
+    splits: Splits, model: GraphFilter
+):
+    class Louder(Truth):
+        def score_all(self, users: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
+            return 64 * super().score_all(users)
+
+    quiet = search_mixture(splits, Truth(splits), model, quiet=True)
+    loud = search_mixture(splits, Louder(splits), model, quiet=True, unit=64)
+    assert (loud.beta, loud.epsilon, loud.score) == (64 * quiet.beta, quiet.epsilon, quiet.score)
+
+
 def test_a_few_users_sort_pairs_out_and_all_choose(
     splits: Splits, model: GraphFilter, monkeypatch: pytest.MonkeyPatch
 ):

@@ -122,6 +122,15 @@ def test_a_mixture_takes_the_vectors_of_the_member_before_it(found):
     assert mixture["valid"]["ndcg@10"] >= vectors["valid"]["ndcg@10"]
 
 
+def test_a_scaled_svd_beside_the_filter_leaves_the_graph_its_bytes(splits: Splits):
+    choice = cerp.fit_to_size(splits, "12KB", portfolio=["svd", "svd-mixture"], verbose=False)
+    vectors, mixture = choice.tried
+    assert max(vectors.file_bytes, mixture.file_bytes) <= 12_000
+    small = cerp.fit_to_size(splits, "5KB", portfolio=["svd", "svd-mixture"], verbose=False)
+    assert small.winner == "svd"
+    assert "too small for svd here: with the fewest values" in small.tried[1].why_not
+
+
 def test_nothing_is_started_after_the_time_limit(splits: Splits, monkeypatch):
     monkeypatch.setattr(Clock, "is_over", property(lambda clock: bool(done)))
     done: list[str] = []

@@ -15,7 +15,7 @@ from cerp.artifact import ShippedModel
 from cerp.errors import ConfigError
 from cerp.runtime import Runtime
 from golden_filter import FILTER, SHARP_FILTER, filter_model
-from small_filters import sharpened, small_filter, small_mixture
+from small_filters import sharpened, small_filter, small_mixture, small_sums_mixture
 from small_models import BACKBONES, NUM_ITEMS, NUM_USERS
 
 
@@ -228,6 +228,49 @@ def test_lists_of_a_mixture_are_the_best_of_its_scores(backbone: str, beta: floa
         order = sorted(free, key=lambda item: (-scores[user, item], item))[:6]
         assert [place.score for place in found] == [scores[user, item] for item in order]
         assert [place.item for place in found] == runtime.items.decode(np.array(order))
+
+
+NO_VECTORS = {"head": None, "embedding": None, "sums": None}
+
+
+@pytest.mark.parametrize("model", [small_sums_mixture(), sharpened(small_sums_mixture())])
+def test_users_of_sums_beside_a_filter_are_the_sums_of_their_items(model: ShippedModel):
+    """By the definition: Σ_j ⌈2^(l_j / 8)⌉^-t ⟨v_j, v_i⟩, and the share of the filter."""
+    vectors = model.embedding.vectors(np.arange(NUM_ITEMS), NUM_ITEMS).astype(np.float64)
+    takers = np.bincount(model.seen.items, minlength=NUM_ITEMS)
+    weights = np.ceil(2 ** (np.floor(8 * np.log2(1 + takers)) / 8)) ** -model.sums.exponent
+    runtime = Runtime(model)
+    found = runtime.score_all(np.arange(NUM_USERS, dtype=np.int32))
+    assert model.filter is not None
+    alone = Runtime(replace(model, filter=replace(model.filter, mixing=None), **NO_VECTORS))
+    strengths = alone.score_all(np.arange(NUM_USERS, dtype=np.int32))
+    beta, epsilon = model.filter.mixing.beta, model.filter.mixing.epsilon
+    for user in range(NUM_USERS - 1):
+        taken = history(model, user)
+        products = vectors @ (weights[taken] @ vectors[taken])
+        reached = np.maximum(strengths[user], 0)
+        peak = max(np.delete(reached, taken)) or np.inf  # nobody has a share of nothing
+        wanted = products + beta * np.log(epsilon + reached / peak)
+        np.testing.assert_allclose(found[user], wanted, rtol=1e-5, atol=1e-4)
+        ids = runtime.users.values.tolist()
+        assert runtime.recommend_for(runtime.seen(ids[user]), 9) == runtime.recommend(ids[user], 9)
+    # The last user has nothing: by popularity, as someone new without items.
+    np.testing.assert_array_equal(found[-1], (-1 / (1 + takers)).astype(np.float32))
+    assert runtime.recommend(ids[-1], 9) == runtime.recommend_for([], 9)
+
+
+def test_lists_of_sums_beside_a_filter_are_the_best_of_their_scores():
+    runtime = Runtime(small_sums_mixture())
+    scores = runtime.score_all(np.arange(NUM_USERS, dtype=np.int32))
+    lists = runtime.recommend_many(runtime.users.values.tolist(), 6, unseen_items=True)
+    for user, found in enumerate(lists):
+        hidden = history(runtime.model, user)
+        free = [item for item in range(NUM_ITEMS) if item not in hidden]
+        order = sorted(free, key=lambda item: (-scores[user, item], item))[:6]
+        assert [place.score for place in found] == [scores[user, item] for item in order]
+    nobody = runtime.users.values[-1:].tolist()
+    assert len(runtime.recommend_many([], 6)) == 0
+    assert len(runtime.recommend_many(nobody * 2, 6)) == 2
 
 
 def test_a_mixture_takes_liked_items_where_its_vectors_do():

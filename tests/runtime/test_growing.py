@@ -21,7 +21,7 @@ from cerp.runs.warm import can_be_warm, warmed
 from cerp.runtime import Runtime, load
 from cerp.runtime.growing import grow
 from cerp.runtime.vectors import vectors_of
-from small_filters import small_filter, small_mixture
+from small_filters import small_filter, small_mixture, small_sums_mixture
 from small_models import coded_model, small_model
 
 MODELS = {
@@ -32,6 +32,7 @@ MODELS = {
     "propagated": small_model("propagated"),
     "mixture": small_mixture("mf"),
     "filter": small_filter(),
+    "sums beside a filter": small_sums_mixture(),
 }
 
 
@@ -65,6 +66,19 @@ def test_a_grown_model_is_a_file_that_knows_everybody(name: str):
     assert set(runtime.seen(100)) >= set(Runtime(model).seen(100))
     assert len(runtime.recommend(999, 5)) == 5
     assert runtime.titles[runtime.items.encode([model.items.values[9]])[0]] == "Title 09"
+
+
+def test_items_keep_their_rows_and_count_by_how_often_they_are_taken_now():
+    model = MODELS["sums beside a filter"]
+    grown = grow(model, rows_for(model)).model
+    before, after = (
+        dict(zip(one.items.values.tolist(), vectors_of(one).items.tolist(), strict=True))
+        for one in (model, grown)
+    )
+    assert {item: after[item] for item in before} == before
+    takers = np.bincount(grown.seen.items, minlength=len(grown.items))
+    assert grown.sums.popularity.tolist() == np.floor(8 * np.log2(1 + takers)).tolist()
+    assert not can_be_warm(grown)
 
 
 @pytest.mark.parametrize("name", ["hashed mf", "hashed mlp", "coded mf", "coded lightgcn"])

@@ -35,18 +35,25 @@ from cerp.graph.sharpening import Sharpening
 from cerp.runtime import Runtime
 from cerp.server.app import create_app
 from forged_neighbours import FORGERIES, forged
-from forged_sums import FORGED_SUMS, forged_sums
+from forged_sums import FORGED_MIXTURES, FORGED_SUMS, forged_mixture, forged_sums
 from golden_cold_start import COLD
 from golden_fields import GOLDEN_FIELDS
 from golden_filter import FILTER, MIXTURE, SHARP_FILTER
 from golden_lookup import GOLDEN_LOOKUP
 from golden_model import GOLDEN_CODED
 from golden_neighbours import NEIGHBOURS
-from golden_sums import SUMS
+from golden_sums import SUMS, SUMS_MIXTURE
 from made_up_section import declare_prices, priced
 from plain_decoder import metadata_of
 from small_cold_start import UNSEEN_ITEMS, cold_model, warm_model
-from small_filters import EXPONENTS, SHARPENING, sharpened, small_filter, small_mixture
+from small_filters import (
+    EXPONENTS,
+    SHARPENING,
+    sharpened,
+    small_filter,
+    small_mixture,
+    small_sums_mixture,
+)
 from small_models import (
     BACKBONES,
     DIM,
@@ -453,7 +460,24 @@ def test_a_mixture_with_a_sharpened_filter_ranks_alike(ranks_alike, backbone: st
     ranks_alike(encode(sharpened(small_mixture(backbone)), Encoding(values="int8")))
 
 
-@pytest.mark.parametrize("path", [FILTER, SHARP_FILTER, MIXTURE], ids=lambda path: path.stem)
+@pytest.mark.parametrize("values", ["int4", "fp32"])
+@pytest.mark.parametrize("model", [small_sums_mixture(), sharpened(small_sums_mixture())])
+def test_sums_beside_a_filter_rank_alike_for_every_user(
+    blank: Page, ranks_alike, model: ShippedModel, values: str
+):
+    file = encode(model, Encoding(values=values))
+    ranks_alike(file)
+    runtime = Runtime(decode(file))
+    liked = runtime.items.values[[3, 17, 30]].tolist()
+    handle = blank.evaluate_handle(f"() => {DECODE}")
+    found = blank.evaluate(RANK_TASTE, [handle, as_base64(file), list(map(str, liked))])
+    assert found == as_text(runtime.recommend_for(liked, NUM_ITEMS))
+
+
+GOLDEN_FILTERS = [FILTER, SHARP_FILTER, MIXTURE, SUMS_MIXTURE]
+
+
+@pytest.mark.parametrize("path", GOLDEN_FILTERS, ids=lambda path: path.stem)
 def test_the_golden_filters_rank_alike(blank: Page, path: Path):
     runtime, file = cerp.load(path), as_base64(path.read_bytes())
     found = blank.evaluate(RANK_USERS, [blank.evaluate_handle(f"() => {DECODE}"), file])
@@ -605,6 +629,14 @@ def test_the_golden_sums_rank_alike(blank: Page):
 def test_forged_sums_are_refused_by_the_page(blank: Page, change: Callable[..., object]):
     with refused("not a usable model file"):
         blank.evaluate(DECODE, as_base64(forged_sums(change)))
+
+
+@pytest.mark.parametrize("change", [change for change, _ in FORGED_MIXTURES])
+def test_forged_mixtures_of_sums_are_refused_by_the_page(
+    blank: Page, change: Callable[..., object]
+):
+    with refused("not a usable model file"):
+        blank.evaluate(DECODE, as_base64(forged_mixture(change)))
 
 
 @pytest.mark.parametrize("change", [change for change, _ in FORGERIES])

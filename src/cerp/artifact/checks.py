@@ -14,6 +14,7 @@ from cerp.artifact.model import (
     Seen,
     ShippedModel,
     Table,
+    popularity_of,
 )
 from cerp.assignment.index import HASH_PRIME
 from cerp.data.ids import Int32Array
@@ -33,7 +34,7 @@ def problem(model: ShippedModel) -> str | None:
         return "a recommender has fields, which only files for lookups may have"
     if model.projection is not None:
         return "vectors that are scored have a projection, which only those for lookups may have"
-    of_items = model.neighbours, model.sums, model.tastes
+    of_items = model.neighbours, model.tastes, model.sums if model.filter is None else None
     knows_items_alone = any(part is not None for part in of_items)
     if not len(model.items) or (not knows_items_alone and not len(model.users)):
         return f"there are {len(model.users):,} users and {len(model.items):,} items"
@@ -42,7 +43,7 @@ def problem(model: ShippedModel) -> str | None:
     if model.titles is not None and len(model.titles) != len(model.items):
         return f"there are {len(model.titles):,} titles for {len(model.items):,} items"
     return (
-        _embedding_problem(model, num_entities)
+        _embedding_problem(model, model.num_composed)
         or _scoring_problem(model)
         or _neighbours_problem(model)
         or _sums_problem(model)
@@ -50,6 +51,7 @@ def problem(model: ShippedModel) -> str | None:
         or _tastes_problem(model)
         or _folding_problem(model)
         or (_seen_problem(model.seen, len(model.users), len(model.items)) if model.seen else None)
+        or _popularity_problem(model)
     )
 
 
@@ -195,15 +197,27 @@ def _sums_problem(model: ShippedModel) -> str | None:
         return None
     if model.neighbours is not None or model.tastes is not None or model.folding is not None:
         return "sums over histories are all that someone new needs, and there is more beside them"
-    if model.head != "dot" or model.layers or model.filter is not None:
-        return "sums over histories are scored by a dot product alone"
-    if len(model.users) or model.seen is not None or model.positions is not None:
-        return "sums over histories need no users, no interactions and no order of them"
+    if model.head != "dot" or model.layers or isinstance(model.embedding, PropagatedTables):
+        return "sums over histories are scored by a dot product, of vectors as they are stored"
+    if model.filter is None and (len(model.users) or model.seen is not None):
+        return "sums over histories need no users and no interactions, but for a filter beside them"
+    if model.positions is not None:
+        return "sums over histories need no order of users and items"
     if model.cold is not None:
         return "sums over histories say themselves what training never saw"
     if len(found.popularity) != len(model.items):
         return f"the sums have a popularity of other than {len(model.items):,} items"
     return None
+
+
+def _popularity_problem(model: ShippedModel) -> str | None:
+    """Beside a graph no popularity is stored: it must be the one that the graph says."""
+    if model.sums is None or model.seen is None:
+        return None
+    told = popularity_of(model.seen, len(model.items))
+    if np.array_equal(model.sums.popularity, told):
+        return None
+    return "the sums have another popularity than the interactions"
 
 
 def _neighbours_problem(model: ShippedModel) -> str | None:

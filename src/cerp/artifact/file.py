@@ -140,13 +140,14 @@ def decode(data: Buffer) -> ShippedModel:
     if fields.choice("order", ("codes", "lehmer")) == "lehmer":
         positions = decode_permutation(tensors.byte_array("order"), num_entities)
     around = sections.Surroundings(num_users, num_items, positions)
-    parts = {
-        part.field: part.decode(fields.group(part.field), tensors, around)
-        for part in sections.OPTIONAL_PARTS
-        if part.field in fields
-    }
+    parts: dict[str, Any] = {}
+    for part in sections.OPTIONAL_PARTS:
+        if part.field in fields:
+            parts[part.field] = part.decode(fields.group(part.field), tensors, around)
+            around = around._replace(seen=parts.get("seen"))
     head, layers = read_scoring(fields)
     embedding = fields.group("embedding") if "embedding" in fields else None
+    users_in_tables = 0 if "sums" in parts else num_users
     model = ShippedModel(
         facts=fields.group("facts").values,
         users=decode_ids(fields.group("ids").group("users"), tensors.under("users"), num_users),
@@ -155,7 +156,7 @@ def decode(data: Buffer) -> ShippedModel:
         embedding=(
             None
             if embedding is None
-            else decode_embedding(embedding, tensors, num_users, num_items)
+            else decode_embedding(embedding, tensors, users_in_tables, num_items)
         ),
         positions=positions,
         layers=layers,

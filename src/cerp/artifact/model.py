@@ -18,7 +18,7 @@ from cerp.assignment.index import Combine, Index
 from cerp.choices import Head, ValuePrecision
 from cerp.data.ids import Ids, Int32Array, Int64Array
 from cerp.graph.history_sums import HistorySums
-from cerp.graph.neighbours import Neighbours
+from cerp.graph.neighbours import Levels, Neighbours, popularity_levels
 from cerp.graph.term import FilterTerm
 
 FloatArray = npt.NDArray[np.float32]
@@ -122,6 +122,11 @@ class Seen:
     """Item codes, ascending within a user."""
 
 
+def popularity_of(seen: Seen, num_items: int) -> Levels:
+    """Levels of how often each item was taken."""
+    return popularity_levels(np.bincount(seen.items, minlength=num_items))
+
+
 @dataclass(frozen=True)
 class LeastSquares:
     """Someone new gets a vector by the user's step of ALS (`cerp.runtime.folding`)."""
@@ -213,7 +218,8 @@ class ShippedModel:
     neighbours: Neighbours | None = None
     """Weights between items, which rank alone."""
     sums: HistorySums | None = None
-    """How much each item counts in the vector of someone who has it; there are no users then."""
+    """How much each item counts in the vector of someone who has it. Tables are then of items
+    alone, and there are users only where a filter beside the vectors has the graph."""
     cold: ColdStart | None = None
     """Where training knows nothing; only without `seen`, which says it as well. None without
     both: everybody and everything was in training, or the file does not say."""
@@ -243,6 +249,11 @@ class ShippedModel:
         return len(self.users) + len(self.items) + own
 
     @property
+    def num_composed(self) -> int:
+        """How many entities have rows in tables: items alone where users are sums of theirs."""
+        return len(self.items) + (0 if self.sums is not None else len(self.users))
+
+    @property
     def is_item_only(self) -> bool:
         """Whether it knows items and no users: whoever asks brings the items that they like."""
         return not len(self.users)
@@ -258,7 +269,7 @@ class ShippedModel:
     def cold_start(self) -> ColdStart | None:
         """Where training knows nothing, from what says it; None: nothing does."""
         of_items = self.sums if self.neighbours is None else self.neighbours
-        if of_items is not None:
+        if of_items is not None and self.seen is None:
             return ColdStart.of_levels(of_items.popularity)
         return self.cold if self.seen is None else ColdStart.of(self.seen, len(self.items))
 

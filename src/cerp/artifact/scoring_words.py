@@ -6,7 +6,8 @@ those of the first backbones that had them; ``+filter`` says that the graph filt
 is added, and ``filter`` that there is nothing else; a sharpened one is a ``sharp-filter``.
 It is in the word, so that a reader that does not know it refuses the file instead of ranking by
 half of it. ``neighbours`` are weights between items, ``sums`` vectors of items that are summed over
-the items that someone has; ``lookup`` says that vectors are looked up and nothing is scored.
+the items that someone has (``sums+filter``: users of training, too); ``lookup`` says that vectors
+are looked up and nothing is scored.
 """
 
 from __future__ import annotations
@@ -37,16 +38,17 @@ VECTOR_WAYS = {
 FILTER, SHARP_FILTER, LOOKUP = "filter", "sharp-filter", "lookup"
 NEIGHBOURS, SUMS = "neighbours", "sums"
 FILTERS = (FILTER, SHARP_FILTER)
+SUMMED = _Way("dot", propagates=False, has_sums=True)
 WAYS = {
     **VECTOR_WAYS,
     LOOKUP: _Way(None, propagates=False),
     **{filtered: _Way(None, propagates=False, filtered=filtered) for filtered in FILTERS},
     NEIGHBOURS: _Way(None, propagates=False, has_neighbours=True),
-    SUMS: _Way("dot", propagates=False, has_sums=True),
+    SUMS: SUMMED,
     **{
         f"{word}+{filtered}": way._replace(filtered=filtered)
         for filtered in FILTERS
-        for word, way in VECTOR_WAYS.items()
+        for word, way in {**VECTOR_WAYS, SUMS: SUMMED}.items()
     },
 }
 """By the word under ``backbone`` in the metadata."""

@@ -26,6 +26,7 @@ from cerp.artifact.model import (
     Seen,
     ShippedModel,
     Tastes,
+    popularity_of,
 )
 from cerp.artifact.names import decode_strings, encode_strings
 from cerp.artifact.neighbours import decode_neighbours, encode_neighbours
@@ -96,6 +97,8 @@ class Surroundings(NamedTuple):
     num_users: int
     num_items: int
     positions: Int32Array | None
+    seen: Seen | None = None
+    """Once it is read."""
 
 
 @dataclass(frozen=True)
@@ -195,13 +198,17 @@ def _decode_neighbours(fields: Fields, tensors: TensorReader, around: Surroundin
 
 def _encode_sums(model: ShippedModel) -> tuple[dict[str, Any], Tensors]:
     assert model.sums is not None
-    popularity = deflate(model.sums.popularity.tobytes())
     entry = {"exponent": int(model.sums.exponent / UNIT)}
+    if model.seen is not None:  # which says how often each item was taken
+        return entry, {}
+    popularity = deflate(model.sums.popularity.tobytes())
     return entry, prefixed("sums", {"popularity": popularity})
 
 
 def _decode_sums(fields: Fields, tensors: TensorReader, around: Surroundings) -> HistorySums:
     exponent = fields.whole("exponent", largest=int(LARGEST_EXPONENT / UNIT)) * UNIT
+    if around.seen is not None:
+        return HistorySums(exponent, popularity_of(around.seen, around.num_items))
     levels = tensors.under("sums").inflate("popularity", around.num_items)
     return HistorySums(exponent, np.frombuffer(levels, dtype=np.uint8))
 

@@ -30,7 +30,7 @@ def usage(model: ShippedModel) -> Usage:
         return NOTHING_STORED
     if isinstance(embedding, PropagatedTables):
         return _usage_of_propagated(embedding)
-    num_entities = len(model.users) + len(model.items)
+    num_entities = model.num_composed
     found = count_usage(
         [table.stored for table in embedding.tables],
         rows_of_entities([table.index for table in embedding.tables], num_entities),

@@ -102,7 +102,7 @@ def train(
         typer.Option(
             "--item-only",
             help="A file without users: whoever asks brings the items that they like. Of mf; "
-            "ease, neighbours and svd are always so.",
+            "ease, neighbours and svd are always so, but for svd with a filter beside it.",
         ),
     ] = False,
     backbone: Annotated[
@@ -173,7 +173,8 @@ def train(
         bool | None,
         typer.Option(
             "--mix/--no-mix",
-            help="Add the graph filter to the trained vectors where validation likes it.",
+            help="Add the graph filter to the vectors, trained ones or those of svd, where "
+            "validation likes it.",
             show_default=False,
         ),
     ] = None,

@@ -141,16 +141,23 @@ def ship_items(
     splits: Splits,
     facts: Mapping[str, Any],
     titles: Mapping[Id, str] | None = None,
+    term: FilterTerm | None = None,
 ) -> ShippedModel:
-    """A model of items as plain arrays: no users, and nothing of what they took."""
-    shipped = ShippedModel(
-        facts=dict(facts),
-        users=Ids.range(0),
-        items=splits.items,
-        head=None,
-        embedding=None,
-        titles=_titles(splits, titles),
-    )
+    """A model of items as plain arrays: no users, and nothing of what they took.
+
+    With a graph filter beside it there are both.
+    """
+    if term is None:
+        shipped = ShippedModel(
+            facts=dict(facts),
+            users=Ids.range(0),
+            items=splits.items,
+            head=None,
+            embedding=None,
+            titles=_titles(splits, titles),
+        )
+    else:
+        shipped = ship_filter(term, splits, facts, titles)
     if isinstance(model, Neighbours):
         return replace(shipped, neighbours=model)
     if model.codes is None:

@@ -7,6 +7,7 @@ item counts the less the more often it was taken:
 
 with l_j the level of its popularity (`cerp.graph.neighbours.popularity_levels`), so that n_j is
 about 1 + d_j. Powers are those of `cerp.graph.arithmetic`. Someone without items gets popularity.
+Users of training are such histories, too, where a graph filter beside the vectors knows the graph.
 """
 
 from __future__ import annotations
@@ -20,9 +21,7 @@ from cerp.choices import ValuePrecision
 from cerp.data.ids import Float32Array, Int32Array
 from cerp.data.interactions import Interactions
 from cerp.graph.arithmetic import DoubleArray, inverse_power
-from cerp.graph.neighbours import LEVELS_PER_OCTAVE, Levels
-
-ALL_LEVELS = np.arange(256)
+from cerp.graph.neighbours import TAKERS, Levels
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +36,7 @@ class HistorySums:
     @cached_property
     def weights(self) -> DoubleArray:
         """``w`` of each item."""
-        takers = np.ceil(2.0 ** (ALL_LEVELS / LEVELS_PER_OCTAVE)).astype(np.int64)
-        weights: DoubleArray = inverse_power(takers, self.exponent)[self.popularity]
+        weights: DoubleArray = inverse_power(TAKERS, self.exponent)[self.popularity]
         return weights
 
     def vector(self, items: Float32Array, history: Int32Array) -> DoubleArray:

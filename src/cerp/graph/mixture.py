@@ -169,6 +169,7 @@ def search_mixture(
     sample: int | None = SAMPLE,
     seed: int = 0,
     quiet: bool = False,
+    unit: float = 1.0,
 ) -> FoundMixture:
     """β from 1/4 to 256 and ε from 1e-4 to 1 by validation, coarsely and then finer.
 
@@ -188,13 +189,15 @@ def search_mixture(
         judged on all.
     quiet
         No bar.
+    unit
+        What β is measured in: 1 where scores are logits, else how far they spread.
 
     """
     started = time.perf_counter()
     with progress("mixture", quiet=quiet) as bar:
         search = _Search(splits, vectors, model, metric, bar)
         search.users = judged_users(splits, min(FIRST_SAMPLE, sample or FIRST_SAMPLE), seed)
-        search.judge([(beta, epsilon) for epsilon in EPSILONS for beta in BETAS])
+        search.judge([(unit * beta, epsilon) for epsilon in EPSILONS for beta in BETAS])
         search.ask_more(judged_users(splits, sample, seed))
         for beta_step, epsilon_step in REFINEMENTS:
             best = search.best

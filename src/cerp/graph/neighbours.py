@@ -30,6 +30,8 @@ Levels = npt.NDArray[np.uint8]
 
 LEVELS_PER_OCTAVE = 8
 """Of popularity: counts that differ by a tenth or more have different levels."""
+TAKERS: Int64Array = np.ceil(2.0 ** (np.arange(256) / LEVELS_PER_OCTAVE)).astype(np.int64)
+"""``⌈2^(l/8)⌉`` of each level l: the smallest 1 + d that has it."""
 SCALE_STEP = 2**6
 """Scales are half precision of which the last 6 of 10 bits of the fraction are 0: so little do
 more bits gain, and so well do these shrink in a file."""
@@ -150,8 +152,11 @@ def _rounded_up(scales: npt.NDArray[np.float64]) -> npt.NDArray[np.float16]:
 
 
 def popularity_levels(degrees: Int64Array) -> Levels:
-    """``⌊8 log2(1 + d)⌋`` of how often each item was taken: at most 248."""
-    levels: Levels = np.floor(LEVELS_PER_OCTAVE * np.log2(1.0 + degrees)).astype(np.uint8)
+    """``⌊8 log2(1 + d)⌋`` of how often each item was taken: at most 248.
+
+    Looked up, not computed: the last bits of a logarithm differ between machines.
+    """
+    levels: Levels = (np.searchsorted(TAKERS, 1 + degrees, side="right") - 1).astype(np.uint8)
     return levels
 
 

@@ -120,6 +120,9 @@ class Method(ABC):
     has_vectors: bool = True
     """Whether there is an embedding to train; one without is ready after its search."""
 
+    can_be_mixed: bool = True
+    """Whether there are vectors that the graph filter can be put beside."""
+
     has_budget: bool = True
     """Whether a budget limits what is stored; a method that stores no values keeps every one."""
 

@@ -23,6 +23,7 @@ class Filter(Method):
     """
 
     has_vectors = False
+    can_be_mixed = False
     has_budget = False
     is_parallel = False
 

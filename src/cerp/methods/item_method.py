@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Protocol
+from typing import Any, Protocol
 
 from cerp.data.ids import Float32Array
 from cerp.data.splits import Splits
@@ -16,7 +16,7 @@ from cerp.training.search_result import Found
 
 
 class Room(Protocol):
-    """What the writer of files knows of a limit."""
+    """What the run knows of a limit, and of the filter that may be beside the model."""
 
     def fullness(self, model: ItemModel) -> float:
         """The share of the limit that a model takes; at most 1 fits."""
@@ -24,11 +24,19 @@ class Room(Protocol):
     def as_filed(self, model: SummedItems) -> Float32Array:
         """The vectors of items that a file of the model has, rounded."""
 
+    def beside_filter(self, model: SummedItems) -> dict[str, Any]:
+        """What validation says of the graph filter beside the model, under ``mixture``.
+
+        Nothing, where that was not asked for.
+        """
+
 
 class ItemMethod(Method):
     """A method that finds an `ItemModel`: nothing is trained, validation chooses."""
 
     has_vectors = False
+    can_be_mixed = False
+    is_trained = False
     is_parallel = False
 
     @abstractmethod

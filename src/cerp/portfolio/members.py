@@ -61,6 +61,12 @@ MEMBERS: tuple[Member, ...] = (
         partial(preset, "default", method="svd"),
     ),
     Member(
+        "svd-mixture",
+        "the same in the bytes that the graph leaves, beside the sharpened filter",
+        partial(preset, "default", method="svd"),
+        mix="sharp",
+    ),
+    Member(
         "als",
         "vectors of implicit ALS, without a graph",
         partial(preset, "default", method="als"),

@@ -196,7 +196,7 @@ class FittedModel:
                     "either"
                 )
             if self.item_model is not None:
-                return ship_items(self.item_model, self.splits, facts, titles)
+                return ship_items(self.item_model, self.splits, facts, titles, self.filter)
             assert self.filter is not None, "a model has vectors, a filter, or items alone"
             return ship_filter(self.filter, self.splits, facts, titles)
         shipped = ship(

@@ -5,8 +5,11 @@ Each budget has a search of its own, since how many values fit decides which are
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,16 +30,23 @@ from cerp.errors import BudgetError
 from cerp.evaluation.evaluate import Scorer
 from cerp.export.size_limit import SizeLimit
 from cerp.export.to_arrays import ship_items
-from cerp.graph.history_sums import SummedItems
+from cerp.graph.history_sums import HistorySums, HistoryVectors, SummedItems
 from cerp.graph.item_models import ItemModel
+from cerp.graph.judging import judged_users
+from cerp.graph.neighbours import popularity_levels
+from cerp.graph.term import FilterTerm
 from cerp.methods.item_method import ItemMethod
 from cerp.runs.figures import facts_without_vectors, with_file
 from cerp.runs.fitted_model import FittedModel, item_scorer
+from cerp.runs.mixing import term_of_mixture
 from cerp.runs.pipeline import Pipeline
 from cerp.runs.products import Judged, Searched
-from cerp.sizing.file_overhead import longest_facts
+from cerp.sizing.file_overhead import HEADER_SLACK, LONGEST_TERM, longest_facts
 from cerp.sizing.precision_plan import NONE, Candidate, value_limit
 
+SPREAD_USERS = 256
+"""By whose scores it is told how far those of vectors of items spread: they are no logits, and
+longer histories and vectors have larger ones."""
 LEAST_BITS = 4
 """A value takes at least as many in a file."""
 
@@ -55,11 +65,13 @@ def item_candidate(splits: Splits, config: Config, method: ItemMethod, budget: s
     candidate = Candidate(min(limits + ([] if values is None else [values])), Encoding(), size)
     if file is not None:
         final = splits.refit(config.refit) if config.refit else splits
-        least = len(Room(final, config, budget, candidate).file(method.smallest(final)))
+        room = Room(final, config, budget, candidate)
+        least = len(room.file(method.smallest(final), LONGEST_TERM if config.mix else None))
         if least > file:
+            beside = "the graph" if config.mix else "popularity"
             raise BudgetError(
                 f"a file of {file:,} bytes is too small for {config.method} here: with the fewest "
-                f"values it takes {least:,}, for header, popularity and ids of items"
+                f"values it takes {least:,}, for header, {beside} and ids"
             )
     return candidate
 
@@ -73,12 +85,24 @@ class Room:
     config: Config
     budget: str
     candidate: Candidate
+    judged_mixture: Callable[[SummedItems, Float32Array], dict[str, Any]] | None = None
+    """What validation says of the filter beside a model with these vectors."""
 
-    def file(self, model: ItemModel) -> bytes:
+    def file(self, model: ItemModel, term: FilterTerm | None = None) -> bytes:
         """The file, with the longest figures that it can have."""
         limit = self.candidate.limit
         facts = longest_facts(self.config, self.splits, self.budget, limit, has_vectors=False)
-        return encode(ship_items(model, self.splits, facts), encoding_of(model))
+        return encode(ship_items(model, self.splits, facts, term=term), encoding_of(model))
+
+    @cached_property
+    def graph_bytes(self) -> int:
+        """What filter and graph add to a file of vectors of items, whatever those are."""
+        if not self.config.mix:
+            return 0
+        count = self.splits.num_items
+        sums = HistorySums(0.5, popularity_levels(self.splits.train.item_counts))
+        model = SummedItems(sums, (np.ones((count, 1), dtype=np.float32),), None, "int4")
+        return len(self.file(model, LONGEST_TERM)) - len(self.file(model)) + HEADER_SLACK
 
     def fullness(self, model: ItemModel) -> float:
         """The share of the tightest of its limits that is taken."""
@@ -86,7 +110,7 @@ class Room:
         if size != SizeLimit():
             data = self.file(model)
             if size.file is not None:
-                shares.append(len(data) / size.file)
+                shares.append((len(data) + self.graph_bytes) / size.file)
             if size.embedding is not None:
                 shares.append(embedding_bytes(section_bytes(data)) / size.embedding)
         return max(shares)
@@ -97,6 +121,12 @@ class Room:
         assert isinstance(embedding, ComposedEmbedding), "vectors of items are rows of tables"
         everything = np.arange(model.num_items, dtype=np.int32)
         return embedding.vectors(everything, model.num_items)
+
+    def beside_filter(self, model: SummedItems) -> dict[str, Any]:
+        """What validation says of the graph filter beside the model, where that was asked for."""
+        if self.judged_mixture is None:
+            return {}
+        return {"mixture": self.judged_mixture(model, self.as_filed(model))}
 
 
 def encoding_of(model: ItemModel) -> Encoding:
@@ -116,7 +146,8 @@ class ItemPipeline(Pipeline):
         final, found = self.final_context.splits, {}
         for place, (budget, (candidate,)) in enumerate(self.plan.candidates.items()):
             started = time.monotonic()
-            room = Room(final, self.config, budget, candidate)
+            judged = self._mixture_of_sums if self.config.mix else None
+            room = Room(final, self.config, budget, candidate, judged)
             own = self.method.find(self.context, final, room, candidate.limit)
             seconds = round(time.monotonic() - started, 2)
             found[place] = own._replace(facts={**own.facts, "seconds": seconds})
@@ -125,14 +156,21 @@ class ItemPipeline(Pipeline):
             self.folder.write_searched(searched)
         return searched
 
+    def _mixture_of_sums(self, model: SummedItems, vectors: Float32Array) -> dict[str, Any]:
+        """What the filter beside vectors of items is worth, before they see validation."""
+        scorer = HistoryVectors(vectors, model.sums, self.splits.train)
+        spread = scorer.score_all(judged_users(self.splits, SPREAD_USERS, self.config.seed)).std()
+        return self._beside_filter(scorer, 2.0 ** round(math.log2(spread or 1)))
+
     def _model(self, budget: str, searched: Searched) -> FittedModel:
         (candidate,) = self.plan.candidates[budget]
         found = searched.found[list(self.plan.candidates).index(budget)]
         splits, items = self.final_context.splits, self.method.model_of(found)
         room = Room(splits, self.config, budget, candidate)
+        term = term_of_mixture(found.facts.get("mixture"))
 
         def scorer() -> Scorer:
-            return item_scorer(decode(room.file(items)), splits.train)
+            return item_scorer(decode(room.file(items, term)), splits.train)
 
         judged = self._judged(budget, scorer, None)
         limit = candidate.limit if candidate.size == SizeLimit() else len(items)
@@ -146,6 +184,7 @@ class ItemPipeline(Pipeline):
             encoding_of(items),
             candidate.size,
             judged.per_user,
+            term,
             item_model=items,
         )
         return replace(model, facts=with_file(model.facts, self._shipped(budget, model)))

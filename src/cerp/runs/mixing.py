@@ -31,11 +31,17 @@ def mixture_facts(
     *,
     seed: int,
     quiet: bool,
+    unit: float = 1.0,
 ) -> dict[str, Any]:
-    """β and ε for a filter that was found, and how the mixture and its parts did; for JSON."""
+    """β and ε for a filter that was found, and how the mixture and its parts did; for JSON.
+
+    ``unit`` as in `search_mixture`.
+    """
     sharpening = found.sharpening if isinstance(found, FoundSharpening) else None
     model = GraphFilter(Edges.of(splits.train), found.exponents, sharpening)
-    mixed = search_mixture(splits, vectors, model, metric=found.metric, seed=seed, quiet=quiet)
+    mixed = search_mixture(
+        splits, vectors, model, metric=found.metric, seed=seed, quiet=quiet, unit=unit
+    )
     term = FilterTerm(found.exponents, Mixing(mixed.beta, mixed.epsilon), sharpening)
     return {
         **term_facts(term),

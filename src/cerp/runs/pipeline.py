@@ -295,14 +295,19 @@ class Pipeline:
         self, recommender: Recommender, learned_beta: float | None = None
     ) -> dict[str, Any]:
         """What the filter beside the vectors is worth, before they see validation in a refit."""
-        facts = mixture_facts(
+        facts = self._beside_filter(recommender.scorer())
+        return facts if learned_beta is None else {**facts, "learned_beta": learned_beta}
+
+    def _beside_filter(self, vectors: Scorer, unit: float = 1.0) -> dict[str, Any]:
+        """The same of any vectors, whose scores spread by the unit."""
+        return mixture_facts(
             self.splits,
-            recommender.scorer(),
+            vectors,
             self._sharpened if self.config.mix == "sharp" else self._exponents,
             seed=self.config.seed,
             quiet=self.options.quiet,
+            unit=unit,
         )
-        return facts if learned_beta is None else {**facts, "learned_beta": learned_beta}
 
     @cached_property
     def _pairs(self) -> FilterPairs:

@@ -44,8 +44,8 @@ def make_plan(splits: Splits, config: Config, options: RunOptions) -> Plan:
             f"the teacher {config.teacher!r} has codes to be learned from it; train cerp with "
             "assignment=learned"
         )
-    if config.mix and not (method.has_vectors and config.store_seen):
-        missing = "the training graph in its file" if method.has_vectors else "vectors"
+    if config.mix and not (method.can_be_mixed and config.store_seen):
+        missing = "the training graph in its file" if method.can_be_mixed else "vectors"
         raise ConfigError(
             f"a mixture with the graph filter needs {missing}; leave out mix={config.mix}"
         )
@@ -90,7 +90,7 @@ def refuse_unselectable(splits: Splits, selection_metric: str) -> None:
 
 def _refuse_item_only(config: Config, method: Method) -> None:
     """Refuse a file without users of what cannot do without them."""
-    if not config.item_only or isinstance(method, ItemMethod):
+    if not config.item_only or (isinstance(method, ItemMethod) and not config.mix):
         return
     if not method.has_vectors:
         raise ConfigError(

@@ -28,11 +28,13 @@ from cerp.artifact.model import (
     Seen,
     ShippedModel,
     Table,
+    popularity_of,
 )
 from cerp.data.ids import Id, Ids, Int32Array, Int64Array
 from cerp.data.interactions import Interactions
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError, DataError
+from cerp.graph.history_sums import HistorySums
 
 ROUNDS = 3
 """How often each row of a new entity is chosen again, the others fixed."""
@@ -81,6 +83,7 @@ def grow(model: ShippedModel, new: Interactions) -> Grown:
         seen=seen,
         positions=None,
         embedding=_embedding(model, sides),
+        sums=_sums(model, seen, len(items)),
         titles=_titles(model, items, new.titles),
         facts=_facts(model, train, len(new) - train.duplicates),
     )
@@ -122,6 +125,13 @@ def _titles(model: ShippedModel, items: Ids, new: dict[Id, str]) -> list[str] | 
         return None
     old = dict(zip(model.items.values.tolist(), model.titles or (), strict=False))
     return [old.get(item) or new.get(item) or str(item) for item in items.values.tolist()]
+
+
+def _sums(model: ShippedModel, seen: Seen, num_items: int) -> HistorySums | None:
+    """Items count in the sums of those who have them by how often they are taken now."""
+    if model.sums is None:
+        return None
+    return replace(model.sums, popularity=popularity_of(seen, num_items))
 
 
 class _Side:
@@ -174,20 +184,18 @@ def _embedding(
         return PropagatedTables(
             _with_rows(embedding.users, sides[0]), _with_rows(embedding.items, sides[1])
         )
-    num_users, total = len(model.users), len(model.users) + len(model.items)
+    total, in_tables = model.num_composed, sides if model.sums is None else sides[1:]
     positions = np.arange(total) if model.positions is None else model.positions.astype(np.int64)
     vectors = embedding.vectors(positions, total)
+    parts = np.split(vectors, np.cumsum([len(side.old) for side in in_tables])[:-1])
     targets = np.concatenate(
-        [
-            side.targets(part)
-            for side, part in zip(sides, (vectors[:num_users], vectors[num_users:]), strict=True)
-        ]
+        [side.targets(part) for side, part in zip(in_tables, parts, strict=True)]
     )
     if not len(targets) and model.positions is None:
         return embedding
-    users, items = sides
-    old = np.concatenate([users.old, users.count + items.old])
-    new = np.concatenate([users.new, users.count + items.new])
+    firsts = np.cumsum([0, *(side.count for side in in_tables)])[:-1]
+    old = np.concatenate([first + side.old for first, side in zip(firsts, in_tables, strict=True)])
+    new = np.concatenate([first + side.new for first, side in zip(firsts, in_tables, strict=True)])
     if len(embedding.tables) == 1 and _is_whole(embedding.tables[0]):
         weight = np.empty((len(old) + len(new), embedding.dim), dtype=np.float32)
         weight[old], weight[new] = vectors, targets

@@ -57,6 +57,7 @@ class VectorRanker:
 
     def __init__(self, model: ShippedModel, limits: Limits) -> None:
         self.num_users, self.tastes, self.limits = len(model.users), model.tastes, limits
+        self.seen = model.seen
         self.vectors, self.folding, self.sums = vectors_of(model), model.folding, model.sums
         self.products = DotHead(self.vectors.items)
         self.head: ScoringHead = self.products
@@ -69,7 +70,13 @@ class VectorRanker:
         return self.head.multiplications
 
     def of_users(self, users: Int32Array) -> Queries:
-        """Queries made of their vectors."""
+        """Queries made of their vectors, or of the vectors of what they took."""
+        if self.sums is not None:
+            assert self.seen is not None, "there are users where a filter has their graph"
+            offsets, items = self.seen.offsets, self.seen.items
+            return self.of_histories(
+                [items[offsets[user] : offsets[user + 1]] for user in users.tolist()]
+            )
         return self.head.queries(self.vectors.users(users))
 
     def of_liked(self, items: Int32Array) -> Queries:
@@ -78,7 +85,8 @@ class VectorRanker:
 
     def of_histories(self, histories: Histories) -> Queries:
         """Queries by folding in."""
-        return np.stack([self.fold_in.vector(items) for items in histories])
+        vectors = [self.fold_in.vector(items) for items in histories]
+        return np.stack(vectors) if vectors else np.empty((0, self.vectors.items.shape[1]))
 
     @cached_property
     def fold_in(self) -> FoldIn | AlsFoldIn | SummedHistory:

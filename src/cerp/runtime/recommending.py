@@ -134,9 +134,9 @@ class Runtime:
         paths = "sharpened graph filter" if is_sharp else "graph filter"
         if self.model.head is None:
             return paths
-        if self.model.sums is not None:
-            return "dot product with the sum of one's items"
         words = "dot product" if self.model.head == "dot" else "tower (MLP)"
+        if self.model.sums is not None:
+            words += " with the sum of one's items"
         layers = self.model.layers
         passes = "1 layer" if layers == 1 else f"{layers} layers"
         words += f" after {passes} of propagation" if layers else ""

@@ -28,7 +28,8 @@ def vectors_of(model: ShippedModel) -> Vectors:
     assert embedding is not None, "a model without vectors is ranked by its filter"
     if isinstance(embedding, PropagatedTables):
         return Vectors(embedding.users.__getitem__, embedding.items)
-    num_users, num_entities = len(model.users), len(model.users) + len(model.items)
+    num_entities = model.num_composed
+    num_users = num_entities - len(model.items)
 
     def composed(first: int, last: int) -> FloatArray:
         return _composed(model, embedding, np.arange(first, last, dtype=np.int32))
@@ -49,7 +50,7 @@ def vectors_of(model: ShippedModel) -> Vectors:
 def composed_table(model: ShippedModel) -> FloatArray:
     """Of all users, then items, before they are propagated."""
     assert isinstance(model.embedding, ComposedEmbedding), "stored tables are not composed"
-    entities = np.arange(len(model.users) + len(model.items), dtype=np.int32)
+    entities = np.arange(model.num_composed, dtype=np.int32)
     return _composed(model, model.embedding, entities)
 
 
@@ -57,4 +58,4 @@ def _composed(
     model: ShippedModel, embedding: ComposedEmbedding, entities: Int32Array
 ) -> FloatArray:
     positions = entities if model.positions is None else model.positions[entities]
-    return embedding.vectors(positions, len(model.users) + len(model.items))
+    return embedding.vectors(positions, model.num_composed)

@@ -13,6 +13,9 @@ from cerp.config import Config
 from cerp.data.splits import Splits
 from cerp.export.item_only import items_only
 from cerp.export.to_arrays import assembled, composed, file_facts
+from cerp.graph.filter import Exponents
+from cerp.graph.sharpening import Sharpening
+from cerp.graph.term import FilterTerm, Mixing
 from cerp.methods.base import Context, Method
 from cerp.training.search_result import Found
 
@@ -20,6 +23,12 @@ HEADER_SLACK = 128
 """The header's offsets have more digits in one file than in another."""
 LONGEST_NUMBER = 1.2345678901234567e-05
 """No figure between 0 and 1 takes more characters."""
+LONGEST_TERM = FilterTerm(
+    Exponents(1.5, 1.5, 1.5),
+    Mixing(LONGEST_NUMBER, LONGEST_NUMBER),
+    Sharpening(1.5, LONGEST_NUMBER, 1),
+)
+"""No filter beside vectors takes more."""
 
 
 def bytes_beside_embedding(

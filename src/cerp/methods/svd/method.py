@@ -26,8 +26,11 @@ class Svd(ItemMethod):
 
     `cerp.graph.scaled_svd` defines them. A budget limits the values of the books that they are
     sums of, or all bytes; validation chooses exponents, rank, books and their precision, by
-    ``Config.selection_metric``.
+    ``Config.selection_metric``. With ``Config.mix`` the graph filter is put beside them, as
+    beside vectors that are trained: users are then the sums of what they took.
     """
+
+    can_be_mixed = True
 
     def smallest(self, splits: Splits) -> SummedItems:
         """The shortest vectors, as sums of two of the fewest rows."""
@@ -65,6 +68,7 @@ class Svd(ItemMethod):
                 *({**asdict(one), metric: score} for one, score in scalings.judged.items()),
                 *storages.trials,
             ],
+            **room.beside_filter(items),
         }
         if final is not splits:
             svd = ScaledSvd(Edges.of(final.train), storage.rank, config.seed)

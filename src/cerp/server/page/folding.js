@@ -10,6 +10,8 @@
 
 import { inversePower } from "./filter.js";
 
+// ⌈2^(l / 8)⌉ of each level l of popularity: the smallest 1 + d that has it.
+const TAKERS = Array.from({ length: 256 }, (_, level) => Math.ceil(2 ** (level / 8)));
 const MOST_EVIDENCE = 32;
 const MEAN_USER = 0.1;
 
@@ -45,6 +47,13 @@ export class AlsFoldIn {
   }
 }
 
+/** ⌊8 log₂(1 + d)⌋ of how often an item was taken. */
+export function popularityLevel(degree) {
+  let level = 0;
+  while (level + 1 < TAKERS.length && TAKERS[level + 1] <= 1 + degree) level += 1;
+  return level;
+}
+
 /** Of a file with sums, Σ w_j v_j over the liked items, ascending: w_j = ⌈2^(level / 8)⌉^-t. */
 export class SummedHistory {
   #items;
@@ -54,7 +63,7 @@ export class SummedHistory {
   constructor({ exponent, levels }, items, columns) {
     this.#items = items;
     this.#columns = columns;
-    const byLevel = Float64Array.from({ length: 256 }, (_, level) => inversePower(Math.ceil(2 ** (level / 8)), exponent));
+    const byLevel = Float64Array.from(TAKERS, (takers) => inversePower(takers, exponent));
     this.#weights = Float64Array.from(levels, (level) => byLevel[level]);
   }
 

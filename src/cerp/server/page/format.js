@@ -6,6 +6,7 @@ import { FileError, check, choice, count, decimal, list, object, optionalObject 
 import { isBroken, utf8 } from "./json.js";
 import { checkLookup, decodeFields, decodeProjection } from "./lookup-parts.js";
 import { decodeNeighbours } from "./neighbours.js";
+import { popularityLevel } from "./folding.js";
 import { lastRow } from "./vectors.js";
 
 const LARGEST_FACTOR = 2 ** 21 - 1;
@@ -16,7 +17,7 @@ const MOST_BOOKS = 2 ** 16 - 1;
 /**
  * @param {ArrayBuffer} file
  * @returns {Promise<object>} head (null: no vectors), layers, users and items (ids as text), titles, positions
- *   by code, tables or propagated vectors, seen (offsets, items), cold (users, items, degrees: what training
+ *   by code, tables or propagated vectors (usersInTables: of how many users), seen (offsets, items), cold (users, items, degrees: what training
  *   never saw, and how many took each item), filter (exponents, beta, epsilon), folding (alpha, regularization),
  *   weights, neighbours (offsets, targets, values, levels), sums (exponent, levels), tastes (mean, variance);
  *   isLookup, and of such files projection (inputs, outputs, scale, matrix, mean) and fields (name, ids, table)
@@ -53,18 +54,21 @@ async function decode(file) {
     projection: optionalObject(metadata.projection, "its projection"),
     fields: optionalObject(metadata.fields, "its fields"),
   };
+  const usersInTables = about.sums ? 0 : users; // Else a user is the sum of their items.
+  const known = about.seen && (await seen(tensors, about.seen, users, items, positions));
   const model = {
     ...scoring(metadata, about),
     numUsers: users,
+    usersInTables,
     numItems: items,
     positions,
-    ...(about.vectors && (await embedding(tensors, about.vectors, users, items))),
+    ...(about.vectors && (await embedding(tensors, about.vectors, usersInTables, items))),
     filter: filterTerm(about.vectors, about.filter),
     folding: folding(metadata, about.folding),
     weights: weights(tensors),
-    seen: about.seen && (await seen(tensors, about.seen, users, items, positions)),
+    seen: known,
     neighbours: about.neighbours && (await decodeNeighbours(tensors, about.neighbours, items, seen)),
-    sums: about.sums && (await sumsOf(tensors, about.sums, items)),
+    sums: about.sums && (await sumsOf(tensors, about.sums, items, known)),
     tastes: about.tastes && tastesOf(tensors, about.tastes),
     cold: about.cold && (await coldStart(tensors, about.cold, users, items)),
     users: await ids(tensors, "users.ids", object(about.ids.users, "ids of users"), users),
@@ -88,9 +92,10 @@ async function decode(file) {
   check((model.head === null) === !about.vectors, "its vectors do not fit its way to score");
   check(!model.propagated || model.head === "dot", "its vectors do not fit its way to score");
   const alone = !model.filter && !model.seen && !positions && users === 0;
-  const isOfItems = model.neighbours || model.sums || model.tastes;
+  const isOfItems = model.neighbours || model.tastes || (model.sums && !model.filter);
   check(isOfItems ? alone : users > 0, "its users do not fit its way to score");
-  check(!model.sums || !(model.tastes || model.folding || model.cold), "its sums do not fit its way to score");
+  const besideSums = positions || model.propagated || model.neighbours || model.tastes || model.folding || model.cold;
+  check(!model.sums || !besideSums, "its sums do not fit its way to score");
   check(!model.tastes || (model.head === "dot" && !model.layers), "its tastes do not fit its way to score");
   check(!model.tastes || model.tastes.mean.length === widthOf(model), "its tastes do not fit its vectors");
   check(!model.filter || model.seen, "it lacks the graph that its filter works on");
@@ -99,7 +104,7 @@ async function decode(file) {
   check(!model.cold || !model.seen, "it says twice what training never saw");
   if (model.seen) model.cold = coldStartOf(model.seen, items);
   const { levels } = model.neighbours ?? model.sums ?? {};
-  if (levels) model.cold = coldStartOfLevels(levels);
+  if (levels && !model.seen) model.cold = coldStartOfLevels(levels);
   return model;
 }
 
@@ -110,7 +115,8 @@ function scoring({ backbone, layers }, { filter, neighbours, sums }) {
   const ways = { ...vectors, ...alone, sums: ["dot", false] };
   check(typeof backbone === "string", "its way to score is not named");
   const [, word, added] = /^([\w-]+?)(?:\+((?:sharp-)?filter))?$/.exec(backbone) ?? [];
-  check(Object.hasOwn(ways, word) && (!added || Object.hasOwn(vectors, word)), `its way to score ${backbone} is not known`);
+  const isKnown = Object.hasOwn(ways, word) && (!added || word === "sums" || Object.hasOwn(vectors, word));
+  check(isKnown, `its way to score ${backbone} is not known`);
   check((word === "neighbours") === Boolean(neighbours), "its neighbours do not fit its way to score");
   check((word === "sums") === Boolean(sums), "its sums do not fit its way to score");
   const [head, propagates] = ways[word];
@@ -142,9 +148,13 @@ function sharpeningOf({ m, strength, times }) {
   return { m: told, strength: decimal(strength, "strength", 0, 1024), times: often };
 }
 
-/** How much each item counts in the sum over a history: an exponent in multiples of 1/32, levels of popularity. */
-async function sumsOf(tensors, { exponent }, items) {
+/**
+ * How much each item counts in the sum over a history: an exponent in multiples of 1/32, levels of popularity.
+ * Those are what the graph says where there is one.
+ */
+async function sumsOf(tensors, { exponent }, items, known) {
   const told = count(exponent, "exponent", { largest: 64 });
+  if (known) return { exponent: told, levels: Uint8Array.from(coldStartOf(known, items).degrees, popularityLevel) };
   return { exponent: told, levels: await inflate(tensors, "sums.popularity", items) };
 }
 

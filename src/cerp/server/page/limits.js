@@ -15,9 +15,9 @@ export class Limits {
   }
 
   /** Refuse a decoded file whose vectors take more. */
-  refuseModel({ tables, combine, layers, seen, numUsers, numItems, weights }) {
+  refuseModel({ tables, combine, layers, seen, usersInTables, numItems, weights }) {
     if (!tables) return; // No vectors, or all of them are in the file.
-    const length = numUsers + numItems;
+    const length = usersInTables + numItems;
     const widths = tables.map(({ columns }) => columns);
     const columns = combine === "concat" ? widths.reduce((sum, width) => sum + width, 0) : widths[0];
     const halves = weights[0]?.outputs ?? 0;

@@ -58,8 +58,8 @@ export class Model {
       const composed = compose(file);
       const { vectors, columns } = file.layers ? propagate(composed, file) : composed;
       this.#columns = columns;
-      this.#userVectors = vectors.subarray(0, file.numUsers * columns);
-      this.#itemVectors = vectors.subarray(file.numUsers * columns);
+      this.#userVectors = vectors.subarray(0, file.usersInTables * columns);
+      this.#itemVectors = vectors.subarray(file.usersInTables * columns);
     }
     if (file.head === "tower") this.#perceptron = new Perceptron(file.weights, this.#columns, this.#itemVectors);
   }
@@ -180,6 +180,7 @@ export class Model {
 
   #scoresOf(user) {
     if (this.#isCold.has(user)) return this.#popularScores();
+    if (this.#file.sums) return this.#scoresFor(this.#seen(user));
     const vector = this.#itemVectors && this.#vector(this.#userVectors, user);
     return this.#scores(vector, this.#filter && this.#seen(user));
   }

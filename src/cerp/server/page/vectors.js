@@ -5,13 +5,13 @@ const WIDTH = 4; // Columns propagated together: they share cache lines, and the
 
 /** Vectors of all entities by code, as float32. */
 export function compose(file) {
-  const length = file.numUsers + file.numItems;
+  const length = file.usersInTables + file.numItems;
   return composeAt(file.positions ?? Int32Array.from({ length }, (_, code) => code), file);
 }
 
 /** Vectors at some positions, as float32: one row of each table, added, multiplied or joined. */
-export function composeAt(places, { tables, combine, numUsers, numItems }) {
-  const length = numUsers + numItems;
+export function composeAt(places, { tables, combine, usersInTables, numItems }) {
+  const length = usersInTables + numItems;
   const columns = combine === "concat" ? tables.reduce((sum, table) => sum + table.columns, 0) : tables[0].columns;
   const vectors = new Float32Array(places.length * columns);
   let first = 0;
