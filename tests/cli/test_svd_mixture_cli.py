@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 import cerp
 from cerp.cli import app
+from cerp.cli.train import told_of_mixture
 from golden_sums import SUMS_MIXTURE
 
 
@@ -31,6 +33,15 @@ def test_training_says_what_validation_made_of_both(tmp_path: Path):
     assert f"mixture {figures['mixture']:.4f}, vectors {figures['vectors']:.4f}" in output
     runtime = cerp.load(tmp_path / "run" / "model-20KB.cerp")
     assert (runtime.model.filter is not None) == mixture["is_shipped"]
+
+
+@pytest.mark.parametrize("sharpening", [{}, {"m": 0.5, "strength": 0.1, "times": 1}])
+def test_a_better_filter_is_named_as_the_command_knows_it(sharpening: dict[str, float]):
+    facts = SimpleNamespace(budget="99%", selection_metric="ndcg@10")
+    figures = {"mixture": 0.3, "vectors": 0.1, "filter": 0.3}
+    mixture = {"valid_ndcg@10": figures, "is_shipped": False, **sharpening}
+    told = told_of_mixture(mixture, facts)
+    assert told.endswith(f"--method {'sharp-filter' if sharpening else 'filter'}")
 
 
 def test_inspecting_counts_the_graph_and_no_popularity():

@@ -357,7 +357,7 @@ def train(
         _print_models(facts, floors, verbose=verbose)
     for one in facts:
         if (mixture := (one.search or {}).get("mixture")) is not None:
-            print_note("mixture", _told(mixture, one))
+            print_note("mixture", told_of_mixture(mixture, one))
         if (taught := (one.search or {}).get("teacher")) is not None:
             print_note("teacher", _told_teacher(taught, one))
     if sample := _told_sample(facts[-1]):
@@ -408,13 +408,14 @@ def _judged_words(facts: ModelFacts) -> str:
     return ""
 
 
-def _told(mixture: dict[str, Any], facts: ModelFacts) -> str:
+def told_of_mixture(mixture: dict[str, Any], facts: ModelFacts) -> str:
     """What validation says of vectors and filter together, and of each alone."""
     figures = mixture[f"valid_{facts.selection_metric}"]
     told = ", ".join(f"{name} {score:.4f}" for name, score in figures.items())
     shipped = "vectors and filter" if mixture["is_shipped"] else "vectors alone"
     if not mixture["is_shipped"] and figures["filter"] > figures["vectors"]:
-        shipped += "; the filter alone is better: --method filter"
+        sharp = "sharp-" if "m" in mixture else ""
+        shipped += f"; the filter alone is better: --method {sharp}filter"
     return f"{facts.budget}: {facts.selection_metric} on validation: {told}; shipped: {shipped}"
 
 
