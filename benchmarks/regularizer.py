@@ -19,18 +19,20 @@ PART is one of
 - ``default``: γ and its decay in the default preset, jointly with the clock, at 99% on
   validation, for hashed and for learned rows.
 
-One pruning run serves all budgets of a run. A run is kept once it is done, so the same command
-goes on where a killed one was. ``--dataset gowalla --device cuda`` runs the same on the paper's
-data. ``--names`` are those of the table's or the readings' runs. ``--epochs`` are those of training
-after pruning (0: only prune, and look at the patterns), and ``--dim`` is that of vectors; without
-them they are the preset's. ``--processes`` so many runs go on at a time: they share a GPU well.
+One pruning run serves all budgets of a run. The same command goes on where a killed one was.
+``--dataset gowalla --device cuda`` runs the same on the paper's data. ``--names`` are those of the
+table's or the readings' runs. ``--epochs`` are those of training after pruning (0: only prune, and
+look at the patterns), and ``--dim`` is that of vectors; without them they are the preset's.
+``--processes`` so many runs go on at a time: they share a GPU well.
 ``--apart`` prunes once for each budget, in processes of their own: small batches wait for one core.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import shutil
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import replace
@@ -59,6 +61,8 @@ from cerp.runs.fit import fit_all
 from cerp.training.penalties import PENALTIES, complementary
 
 FILE = RESULTS / "regularizer.json"
+FOLDER = Path("runs/regularizer")
+"""Of the runs at work: a killed one goes on where it was."""
 PARTS = ("search", "rates", "clock", "open", "table", "readings", "default")
 JUDGED = ("table", "readings")
 """Parts whose runs read the test part."""
@@ -186,12 +190,14 @@ class Recipe:
     def scores(self, backbone: str, runs: Sequence[Wanted]) -> list[float]:
         """Validation NDCG@10 of runs, the mean over budgets; trained where it is not known."""
         keys = [self.key(backbone, run) for run in runs]
-        missing = {
-            self.pool.submit(outcome, self.given, part): number
+        parts = [
+            (number, part)
             for number, run in enumerate(runs)
             if known(keys[number]) is None
             for part in self.parts_of(self.config_of(run))
-        }
+        ]
+        parts.sort(key=lambda entry: entry[1].budgets, reverse=True)  # 99% takes longest
+        missing = {self.pool.submit(outcome, self.given, part): number for number, part in parts}
         found: dict[int, list[dict[str, Any]]] = {number: [] for number in missing.values()}
         for done in as_completed(missing):
             number = missing[done]
@@ -326,9 +332,10 @@ class Recipe:
 
 
 def training_of(config: Config) -> dict[str, Any]:
-    """The rate and batch of training: those of the preset have been others."""
+    """Rate, batch and epochs of training: those of the preset have been others."""
     own = config.train
-    return {"training": {"learning_rate": own.learning_rate, "batch_size": own.batch_size}}
+    named = {name: getattr(own, name) for name in ("learning_rate", "batch_size", "epochs")}
+    return {"training": named}
 
 
 def batch_of(stage: str, size: int | None) -> dict[str, Any]:
@@ -346,10 +353,13 @@ def data(name: str, *, is_judged: bool) -> Splits:
 def outcome(given: argparse.Namespace, config: Config) -> dict[str, Any]:
     """Train, and say what came of it by budget."""
     splits = data(given.dataset, is_judged=given.part in JUDGED)
-    options = RunOptions(quiet=True, device=given.device)
+    digest = hashlib.sha256(json.dumps(config.to_dict(), sort_keys=True).encode()).hexdigest()[:16]
+    folder = FOLDER / given.part / given.dataset / digest
+    options = RunOptions(quiet=True, device=given.device, folder=folder, resume=True)
     if given.epochs == 0:
-        return {"budgets": patterns(splits, config, options)}
+        return {"budgets": patterns(splits, config, replace(options, folder=None))}
     models = fit_all(splits, config, options)
+    shutil.rmtree(folder)
     return {
         "seconds": round(sum(model.facts.seconds for model in models), 1),
         "budgets": {model.budget: figures(model.facts) for model in models},
@@ -374,6 +384,7 @@ def figures(facts: ModelFacts) -> dict[str, Any]:
     """What is left of the codebooks, and how good it is."""
     found = left(vars(facts), facts.search or {})
     found["valid_ndcg@10"] = round(facts.best_valid, 5)
+    found["best_epoch"] = facts.best_epoch
     if "test" in facts.metrics:
         found["test_ndcg@10"] = round(facts.metrics["test"]["ndcg@10"], 5)
     return found

@@ -2,18 +2,20 @@
 
     CERP_DATA_DIR=... python benchmarks/search.py [--dataset gowalla] [--device cuda]
         [--methods ud,qr] [--backbones lightgcn] [--budgets 99%,90%] [--trials 16] [--epochs 15]
-        [--dim 128] [--collect]
+        [--dim 128] [--processes 8] [--collect]
 
 `cerp tune` for each method, backbone and budget: the same number of trials and epochs for all,
 CERP included, validation NDCG@10, the test part withheld. A method is searched at all budgets that
 are asked for and that it can meet; AutoEmb, ESAPN, OptEmbed and DHE, which aim at 90%, there alone.
 The best settings go to src/cerp/paper/searched.json, which the recipes of `cerp paper` use, where
 they were searched with the dimension of the recipes; those of full size with LightGCN come from the
-longer search of `full_size.py`. Gowalla's trials are still those of an earlier grid.
+longer search of `full_size.py`. What compresses a trained full table trains it by these too, unless
+it is named in ``--methods``.
 
-Trials are kept in runs/search: a killed search goes on, and several processes
-that run this script divide it up. With ``--collect`` nothing is trained: what
-there is is put together.
+Trials are kept in runs/search: a killed search goes on where it was. ``--processes`` so many
+searches go on at a time. With ``--collect`` nothing is trained: what there is is put together. A
+method that was not searched again keeps the settings that it had, and its trials are kept as
+``earlier``.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ import argparse
 import json
 import os
 from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,7 +52,7 @@ METHODS = (
         "autoemb",
         "esapn",
     ),
-    *("lowrank", "features", "graphhash", "cce", "legcf", "pq", "opq", "rq", "pca", "full"),
+    *("lowrank", "features", "graphhash", "cce", "legcf", "full"),
 )
 AT_90_ALONE = ("dhe", "optembed", "autoemb", "esapn")
 WITH_A_GRAPH = ("legcf",)
@@ -87,30 +92,37 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=TRIALS)
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--dim", type=int, default=USED_DIMENSION)
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--collect", action="store_true")
     given = parser.parse_args()
     folder = FOLDER / given.dataset
     if not given.collect:
-        splits = load(str(Path(os.environ["CERP_DATA_DIR"]) / given.dataset), seed=0)
-        for asked in questions(given):
-            try:
-                best = tune(
-                    splits,
-                    asked.method,
-                    backbone=asked.backbone,
-                    budget=asked.budget,
-                    epochs=given.epochs,
-                    trials=given.trials,
-                    dim=given.dim,
-                    output=folder / asked.name,
-                    device=given.device,
-                    verbose=False,
-                )
-                print(f"{asked.name}: {best.valid:.4f} in {len(best.trials)} trials", flush=True)
-            except BudgetError as error:
-                print(f"{asked.name}: {error}", flush=True)
-                write_figures(folder / asked.name / REFUSED, {"why": str(error)})
+        with ProcessPoolExecutor(given.processes, mp_context=get_context("spawn")) as pool:
+            for line in pool.map(partial(search, given, folder), questions(given)):
+                print(line, flush=True)
     collect(folder, given)
+
+
+def search(given: argparse.Namespace, folder: Path, asked: Asked) -> str:
+    """One search, and what came of it."""
+    try:
+        best = tune(
+            load(str(Path(os.environ["CERP_DATA_DIR"]) / given.dataset), seed=0),
+            asked.method,
+            backbone=asked.backbone,
+            budget=asked.budget,
+            epochs=given.epochs,
+            trials=given.trials,
+            dim=given.dim,
+            longer=False,  # recipes train what is found until validation stops rising
+            output=folder / asked.name,
+            device=given.device,
+            verbose=False,
+        )
+    except BudgetError as error:
+        write_figures(folder / asked.name / REFUSED, {"why": str(error)})
+        return f"{asked.name}: {error}"
+    return f"{asked.name}: {best.valid:.4f} in {len(best.trials)} trials"
 
 
 def questions(given: argparse.Namespace) -> list[Asked]:
@@ -134,22 +146,44 @@ def collect(folder: Path, given: argparse.Namespace) -> None:
         for one in asked
         if (folder / one.name / REFUSED).exists()
     }
-    best: dict[str, dict[str, Any]] = {backbone: {} for backbone in given.backbones.split(",")}
+    there = read(SEARCHED)
+    best: dict[str, dict[str, Any]] = there.get(given.dataset, {}) if is_used(given) else {}
     for backbone, method in dict.fromkeys((one.backbone, one.method) for one in asked):
         mine = [one for one in asked if (one.backbone, one.method) == (backbone, method)]
         found = [done[one] for one in mine if one in done]
         if found and all(one in done or one.name in refused for one in mine):
-            best[backbone][method] = best_by_budget(found)
+            own = best.setdefault(backbone, {})
+            own[method] = best_by_budget(found)
             if (method, backbone) == LONGER:
-                best[backbone][method] |= longer_search(given.dataset, best[backbone][method])
-            for budget, settings in best[backbone][method].items():
+                own[method] |= longer_search(given.dataset, own[method])
+            for budget, settings in own[method].items():
                 print(f"{method:10} {backbone:9} {budget:4} {settings}")
     missing = [one.name for one in asked if one not in done and one.name not in refused]
     figures = {"dim": given.dim, "trials": given.trials, "epochs": given.epochs}
-    searches = {"searches": list(done.values()), "refused": refused, "missing": missing}
+    searches = {
+        "searches": list(done.values()),
+        "earlier": earlier(RESULTS / given.dataset / "search.json", set(done)),
+        "refused": refused,
+        "missing": missing,
+    }
     write_figures(RESULTS / given.dataset / "search.json", {**figures, **searches, "best": best})
-    if given.dim == USED_DIMENSION:
-        write_figures(SEARCHED, read(SEARCHED) | {given.dataset: best})
+    if is_used(given):
+        write_figures(SEARCHED, there | {given.dataset: best})
+
+
+def is_used(given: argparse.Namespace) -> bool:
+    """Whether recipes train by what is found."""
+    return bool(given.dim == USED_DIMENSION)
+
+
+def earlier(path: Path, done: set[Asked]) -> list[dict[str, Any]]:
+    """Searches of a former grid, or of a former collection, that were not made again."""
+    there = read(path) if path.exists() else {"searches": []}
+    return [
+        one
+        for one in [*there["searches"], *there.get("earlier", [])]
+        if Asked(one["method"], one["backbone"], one["budget"]) not in done
+    ]
 
 
 def longer_search(dataset: str, budgets: Iterable[str]) -> dict[str, Any]:

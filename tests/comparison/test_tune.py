@@ -91,6 +91,26 @@ def test_the_preset_is_tried_first_and_the_best_is_kept(splits, training, tmp_pa
     assert read_tuned(tmp_path / "best.json").settings == best.settings == {"dim": 8, **best.found}
 
 
+def test_every_search_tries_what_was_best_for_others(splits, training, tmp_path: Path):
+    search(splits, tmp_path)
+    told = [
+        (one.train.optimizer, one.train.learning_rate, one.train.weight_decay, one.train.schedule)
+        for one in training.configs[1:4]
+    ]
+    assert told == [
+        ("adamw", 5e-3, 0.04, "cosine"),
+        ("adamw", 5e-3, 0.08, "cosine"),
+        ("adam", 1e-2, 1e-7, "constant"),
+    ]
+
+
+def test_a_preset_that_is_such_a_start_is_tried_once(splits, training, tmp_path: Path):
+    search(splits, tmp_path, method="cerp-learned", trials=4)
+    rates = [(one.train.learning_rate, one.train.weight_decay) for one in training.configs]
+    assert rates[:3] == [(5e-3, 0.08), (5e-3, 0.04), (1e-2, 1e-7)]
+    assert len(rates) == len(set(rates)) == 4
+
+
 def test_decay_is_none_or_coupled_or_decoupled(splits, training, tmp_path: Path):
     search(splits, tmp_path, trials=12)
     decays = [(one.train.optimizer, one.train.weight_decay) for one in training.configs]
@@ -103,7 +123,10 @@ def test_decay_is_none_or_coupled_or_decoupled(splits, training, tmp_path: Path)
 
 
 def test_a_winner_at_the_edge_is_tried_further_out(splits, training, tmp_path: Path):
-    training.score = lambda config: 1 - abs(math.log(config.train.learning_rate / 0.2))
+    # Decay does harm, so that the rate is all that can be at an edge.
+    training.score = lambda config: (
+        1 - abs(math.log(config.train.learning_rate / 0.2)) - 1e4 * config.train.weight_decay
+    )
     best = search(splits, tmp_path, trials=20)
     rates = [rate for rate, _ in training.points]
     assert max(rates[:20]) <= 3e-2
@@ -122,6 +145,13 @@ def test_a_winner_that_was_still_rising_is_trained_for_longer(splits, training, 
     assert best.found["train"]["epochs"] == 4
     assert not best.is_cut_short
     assert [trial.best_epoch for trial in best.trials][-2:] == [2, 3]
+
+
+def test_a_search_may_leave_all_trials_their_epochs(splits, training, tmp_path: Path):
+    training.best_epoch = lambda config: config.train.epochs
+    best = search(splits, tmp_path, longer=False)
+    assert {one.train.epochs for one in training.configs} == {1}
+    assert best.is_cut_short
 
 
 def test_no_method_has_more_trials_beyond_its_edges_than_another(splits, training, tmp_path: Path):

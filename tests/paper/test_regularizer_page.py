@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from cerp.presets import preset
-from results_page.regularizer import regularizer_parts
+from results_page.regularizer import TRAINING, regularizer_parts
 from results_page.results_index import ResultsIndex
 
 
 def run_of(name: str, score: float, **figures: float) -> dict[str, Any]:
     budgets = {"99%": {"test_ndcg@10": score, **figures}}
     train = preset("paper", "lightgcn").train
-    training = {"learning_rate": train.learning_rate, "batch_size": train.batch_size}
+    training = {name: getattr(train, name) for name in TRAINING}
     shared = {"part": "table", "dataset": "gowalla", "backbone": "lightgcn", "training": training}
     return {**shared, "name": name, "budgets": budgets}
 

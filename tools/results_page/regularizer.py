@@ -12,6 +12,8 @@ from results_page.names import BACKBONES
 from results_page.results_index import ResultsIndex
 
 Figures = dict[str, Any]
+TRAINING = ("learning_rate", "batch_size", "epochs")
+"""What the presets of other times trained by."""
 
 
 class Pair(NamedTuple):
@@ -47,7 +49,7 @@ def _pairs(runs: Sequence[Figures]) -> Iterator[Pair]:
     own = [run for run in runs if run["part"] == "table" and run["dataset"] == "gowalla"]
     for backbone in BACKBONES:
         today = preset("paper", backbone).train
-        training = {"learning_rate": today.learning_rate, "batch_size": today.batch_size}
+        training = {name: getattr(today, name) for name in TRAINING}
         there = [run for run in own if (run["backbone"], run["training"]) == (backbone, training)]
         for budget in there[0]["budgets"] if there else ():
             sides = [

@@ -40,6 +40,16 @@ SHARED: Space = {
 }
 """What is searched for every method. Pruning, where there is any, decays as training does."""
 
+STARTS: tuple[dict[str, Any], ...] = (
+    {"train.learning_rate": 5e-3, DECAY: "decoupled", DECOUPLED: 0.04, "train.schedule": "cosine"},
+    {"train.learning_rate": 5e-3, DECAY: "decoupled", DECOUPLED: 0.08, "train.schedule": "cosine"},
+    {"train.learning_rate": 1e-2, DECAY: "l2", L2: 1e-7, "train.schedule": "constant"},
+)
+"""Training that was best for some method on Gowalla: full size, CERP with learned rows, and most of
+the others among those with L2 (results/gowalla). Every search tries them after the preset, with
+what the preset has of the method's own: no method is to fall behind for want of a recipe that
+another one has."""
+
 
 def settings_of(point: Mapping[str, Any]) -> dict[str, Any]:
     """The entries of `Config`, by dotted names, that a point stands for."""
@@ -71,6 +81,13 @@ def point_of(config: Config, space: Space) -> dict[str, Any]:
         name: _within(given.get(name) or _entry(plain, name), choices)
         for name, choices in space.items()
     }
+
+
+def starting_points(config: Config, space: Space) -> list[dict[str, Any]]:
+    """What every search tries first: the preset, then `STARTS` in its place, each once."""
+    preset = point_of(config, space)
+    points = [preset, *(preset | start for start in STARTS)]
+    return [point for place, point in enumerate(points) if point not in points[:place]]
 
 
 def edges(point: Mapping[str, Any], space: Space) -> dict[str, float]:

@@ -33,6 +33,7 @@ def tune(
     epochs: int = EPOCHS,
     dim: int | None = None,
     prune_epochs: int | None = None,
+    longer: bool = True,
     device: str = "auto",
     verbose: bool = True,
 ) -> BestSettings:
@@ -56,13 +57,17 @@ def tune(
     max_file_size
         Of the model file of each trial, such as ``"300KB"``.
     trials
-        The preset, and so many less one that are drawn: learning rate, decay (none, L2, or
-        decoupled), schedule, and what the method has of its own. At most 6 more go beyond the
-        edge of a range, or train for longer, where the best so far asks for it.
+        The preset, three that were best for other methods (`cerp.comparison.search_space.STARTS`),
+        and the others drawn: learning rate, decay (none, L2, or decoupled), schedule, and what the
+        method has of its own. At most 6 more go beyond the edge of a range, or train for longer,
+        where the best so far asks for it.
     epochs
         Training epochs of a trial.
     dim, prune_epochs
         In place of the preset's.
+    longer
+        Whether settings that were best in their last epoch are tried with more of them. Not where
+        what is found is trained for more epochs anyway.
     device
         ``auto``, ``cpu``, ``cuda``, or one of several such as ``cuda:1``.
     verbose
@@ -94,7 +99,9 @@ def tune(
     folder = Path(output)
     chosen = chosen_device(device)
     with errors_named(folder):  # the journal of the search writes by itself
-        search = TuningSearch(splits, question, folder, trials, chosen, verbose=verbose)
+        search = TuningSearch(
+            splits, question, folder, trials, chosen, longer=longer, verbose=verbose
+        )
         while (claimed := search.claim()) is not None:
             search.run(claimed)
         best = search.best()

@@ -25,7 +25,14 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.storages import JournalStorage
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from cerp.comparison.search_space import SHARED, Range, Space, edges, point_of, settings_of
+from cerp.comparison.search_space import (
+    SHARED,
+    Range,
+    Space,
+    edges,
+    settings_of,
+    starting_points,
+)
 from cerp.comparison.tuned import BestSettings, TriedSettings
 from cerp.comparison.tuning_journal import ClaimLock, journal
 from cerp.comparison.variants import config_of, nested, variant
@@ -79,11 +86,13 @@ class TuningSearch:
         trials: int,
         device: str,
         *,
+        longer: bool = True,
         verbose: bool = True,
     ) -> None:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.splits, self.question, self.device = splits, question, device
         self.folder, self.trials, self.verbose = folder, trials, verbose
+        self.longest = LONGEST * question.epochs if longer else question.epochs
         make_folder(folder / "trials")
         # The journal locks each of its entries. This lock makes one step of several: two
         # processes must neither both set up the search nor both start its last trial.
@@ -190,7 +199,8 @@ class TuningSearch:
                 "(asked for against there). Choose another folder, or remove it"
             )
         if not self.study.trials:  # no method is to come out below its preset
-            self.study.enqueue_trial(point_of(trial_config(self.question), self._space))
+            for point in starting_points(trial_config(self.question), self._space)[: self.trials]:
+                self.study.enqueue_trial(point)
 
     @property
     def _space(self) -> Space:
@@ -239,8 +249,7 @@ class TuningSearch:
         if not scored or left < 1:
             return
         ways = self._open_ends(max(scored, key=_score)).values()
-        most = LONGEST * self.question.epochs
-        for point, epochs in [way for way in ways if (way[1] or 0) <= most][:left]:
+        for point, epochs in [way for way in ways if (way[1] or 0) <= self.longest][:left]:
             attributes = {"epochs": epochs} if epochs else {}
             self.study.enqueue_trial(point, user_attrs=attributes)
 
