@@ -6,7 +6,8 @@
 
 `cerp tune` for each method, backbone and budget: the same number of trials and epochs for all,
 CERP included, validation NDCG@10, the test part withheld. A method is searched at all budgets that
-are asked for and that it can meet; AutoEmb, ESAPN, OptEmbed and DHE, which aim at 90%, there alone.
+are asked for and that it can meet; AutoEmb, ESAPN, OptEmbed and DHE, which aim at 90%, there and
+nowhere else.
 The best settings go to src/cerp/paper/searched.json, which the recipes of `cerp paper` use, where
 they were searched with the dimension of the recipes; those of full size with LightGCN come from the
 longer search of `full_size.py`. What compresses a trained full table trains it by these too, unless
@@ -130,8 +131,7 @@ def questions(given: argparse.Namespace) -> list[Asked]:
     return [
         Asked(method, backbone, budget)
         for backbone, method in product(given.backbones.split(","), given.methods.split(","))
-        for budget in given.budgets.split(",")
-        if budget == "90%" or method not in AT_90_ALONE
+        for budget in (["90%"] if method in AT_90_ALONE else given.budgets.split(","))
         if method not in WITH_A_GRAPH or backbone == "lightgcn"
     ]
 
