@@ -104,22 +104,39 @@ def spectral(train: Interactions, seed: int) -> Int64Array:
     Everything starts from the canonical order, so renumbering the raw ids
     changes nothing; the seed draws the start of the subspace iteration.
     """
-    try:
-        from scipy.sparse import csr_array
-    except ImportError:
-        raise MissingExtra("The spectral ordering", "scipy", "train") from None
-
     start = canonical(train)
     users, items = start[start < train.num_users], start[start >= train.num_users]
     rank = np.empty(_count(train), dtype=np.int64)
     rank[users], rank[items] = np.arange(len(users)), np.arange(len(items))
     row, column = rank[train.user], rank[train.item + np.int64(train.num_users)]
-    row_degree = np.bincount(row, minlength=len(users))
-    column_degree = np.bincount(column, minlength=len(items))
+    line = spectral_line(row, column, (len(users), len(items)), seed=seed)
+    return np.concatenate([users, items])[line]
+
+
+def spectral_line(
+    row: Int32Array | Int64Array,
+    column: Int32Array | Int64Array,
+    shape: tuple[int, int],
+    *,
+    dimensions: int = SPECTRAL_DIMENSIONS,
+    seed: int = 0,
+) -> Int64Array:
+    """Rows, then columns, of the bipartite graph with these edges, as `spectral` lines them up.
+
+    Without edges they stay as they are.
+    """
+    try:
+        from scipy.sparse import csr_array
+    except ImportError:
+        raise MissingExtra("The spectral ordering", "scipy", "train") from None
+
+    if not len(row):
+        return np.arange(sum(shape))
+    row_degree = np.bincount(row, minlength=shape[0])
+    column_degree = np.bincount(column, minlength=shape[1])
     weight = 1 / np.sqrt(row_degree[row] * column_degree[column], dtype=np.float32)
-    adjacency = csr_array((weight, (row, column)), shape=(len(users), len(items)))
-    points = spectral_points(adjacency, np.random.default_rng(seed))
-    return np.concatenate([users, items])[bisected(points)]
+    adjacency = csr_array((weight, (row, column)), shape=shape)
+    return bisected(spectral_points(adjacency, np.random.default_rng(seed), dimensions=dimensions))
 
 
 ORDERINGS: dict[str, Callable[[Interactions, int], Int64Array]] = {

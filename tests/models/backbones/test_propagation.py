@@ -144,8 +144,26 @@ def test_groups_without_edges_between_them_are_pulled_apart():
     # Even users take even items, odd users odd ones; user 6 takes none.
     train = interactions([(u, i) for u, i in CELLS if u < 6 and (u - i) % 2 == 0])
     line = near_neighbours(train)
-    assert line[line < NUM_USERS].tolist() == [6, 0, 2, 4, 1, 3, 5]
-    assert (line[line >= NUM_USERS] - NUM_USERS).tolist() == [0, 2, 4, 6, 8, 1, 3, 5, 7]
+    users, items = line[line < NUM_USERS], line[line >= NUM_USERS] - NUM_USERS
+    assert [u % 2 for u in users if u != 6] == [0, 0, 0, 1, 1, 1]
+    assert [i % 2 for i in items] == [0, 0, 0, 0, 0, 1, 1, 1, 1]
+
+
+def test_each_half_of_the_nodes_has_half_of_the_edges():
+    # 3 users take each of 9 items: 27 edges, of which a user has 9 and an item 3. Six of the
+    # twelve nodes have half of the 54 ends with one user and five items (24), or two and four (30).
+    user, item = np.divmod(np.arange(27), 9)
+    train = Interactions.from_codes(user, item, users=Ids.range(3), items=Ids.range(9))
+    offsets = Graph(train).offsets
+    assert int(offsets[6]) in (24, 30)
+
+
+@given(st.sets(st.sampled_from(CELLS), min_size=1))
+def test_halves_differ_by_no_more_edges_than_a_node_has(pairs: set[tuple[int, int]]):
+    graph = Graph(interactions(list(pairs)))
+    first_half = int(graph.offsets[-(-graph.num_nodes // 2)])
+    second_half = 2 * len(pairs) - first_half
+    assert abs(first_half - second_half) <= int(graph.offsets.diff().max())
 
 
 @given(st.sets(st.sampled_from(CELLS)))
