@@ -13,7 +13,7 @@ from cerp.kernels.triton_there import work_on
 from cerp.models import backbones
 from cerp.models.backbones.summed_batch import summed_batch
 from cerp.models.batch import Batch
-from cerp.models.embeddings import compositional
+from cerp.models.embeddings import codebook_rows
 from cerp.models.embeddings.compositional import CompositionalEmbedding
 from cerp.models.recommender import Recommender
 from cerp.training.objective import Objective
@@ -88,7 +88,7 @@ def test_rows_that_are_not_kept_are_the_same(device: torch.device, monkeypatch):
     assert work_on(device)
     made = model("mf", "pruning")
     kept = made(batch()).scores
-    monkeypatch.setattr(compositional, "KEPT_ROWS", 0)
+    monkeypatch.setattr(codebook_rows, "KEPT_ROWS", 0)
     assert torch.equal(made(batch()).scores, kept)
 
 

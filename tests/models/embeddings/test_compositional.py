@@ -740,7 +740,7 @@ def test_rows_that_are_kept_are_those_of_loaded_positions():
 def test_more_ids_than_are_kept_have_the_same_rows(monkeypatch: pytest.MonkeyPatch):
     embedding = CompositionalEmbedding(ENTITIES, DIM, buckets=7, positions=ORDER)
     kept = embedding(ALL_IDS)
-    monkeypatch.setattr("cerp.models.embeddings.compositional.KEPT_ROWS", ENTITIES - 1)
+    monkeypatch.setattr("cerp.models.embeddings.codebook_rows.KEPT_ROWS", ENTITIES - 1)
     assert torch.equal(embedding(ALL_IDS), kept)
     for outside in (-1, ENTITIES):
         with pytest.raises(IndexError):

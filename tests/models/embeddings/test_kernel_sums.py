@@ -12,7 +12,7 @@ import torch
 
 from cerp.kernels import triton_there
 from cerp.kernels.triton_there import MANY, work_on
-from cerp.models.embeddings import compositional, kernel_sums
+from cerp.models.embeddings import codebook_rows, compositional, kernel_sums
 from cerp.models.embeddings.compositional import CompositionalEmbedding
 from cerp.models.embeddings.kernel_sums import takes
 from embedding_contract import seeded
@@ -65,7 +65,7 @@ def test_on_cpus_lookups_are_plain():
 @pytest.mark.gpu
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("most_pruned", [0, kernel_sums.MOST_PRUNED])
-@pytest.mark.parametrize("kept", [0, compositional.KEPT_ROWS])
+@pytest.mark.parametrize("kept", [0, codebook_rows.KEPT_ROWS])
 @pytest.mark.parametrize("dim", [32, 20])
 @pytest.mark.parametrize("state", ["dense", "pruning", "masked"])
 @pytest.mark.parametrize("kind", list(KINDS))
@@ -77,7 +77,7 @@ def test_vectors_and_gradients_are_those_of_plain_lookups(
     most_pruned: int,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(compositional, "KEPT_ROWS", kept)
+    monkeypatch.setattr(codebook_rows, "KEPT_ROWS", kept)
     monkeypatch.setattr(compositional, "MOST_PRUNED", most_pruned)
     embedding = in_state(state, KINDS[kind](dim))
     ids = torch.randint(ENTITIES, (50, 6), generator=seeded()).cuda()
@@ -171,10 +171,11 @@ def test_a_recorded_lookup_reads_what_lies_there():
 OUT_OF_RANGE = """
 import torch
 from cerp.kernels.triton_there import MANY
-from cerp.models.embeddings import compositional
+from cerp.models.embeddings import codebook_rows
+from cerp.models.embeddings.compositional import CompositionalEmbedding
 from cerp.models.embeddings.kernel_sums import takes
-compositional.KEPT_ROWS = {kept}
-embedding = compositional.CompositionalEmbedding(700, 16, buckets=60).cuda()
+codebook_rows.KEPT_ROWS = {kept}
+embedding = CompositionalEmbedding(700, 16, buckets=60).cuda()
 ids = torch.zeros(MANY, dtype=torch.long, device="cuda")
 embedding(ids)
 torch.cuda.synchronize()
