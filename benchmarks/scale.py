@@ -2,12 +2,14 @@
 
     python benchmarks/scale.py --shares 1 10
     python benchmarks/scale.py --shares 100 --folder big --stages train export serve
+    python benchmarks/scale.py --shares 1 10 --backbone lightgcn
 
 At 100% there are 20.98 million users, 9.35 million items (integer ids, long-tailed) and 200
 million rows, made by DuckDB from a seed. Every stage is a command of its own: `cerp data info`,
 `cerp data split`, `cerp train --backbone mf` (one epoch of pruning and one of training, few users
 judged), `cerp export`, and `cerp serve` with one request. Of each, the seconds, the seconds of
-CPU and the peak of memory. Writes results/scale.json.
+CPU and the peak of memory. LightGCN looks at eight neighbours in each step, at every size. Writes
+results/scale.json.
 """
 
 from __future__ import annotations
@@ -31,10 +33,14 @@ from machine import RESULTS, machine, write_figures
 USERS, ITEMS, ROWS = 20_980_000, 9_350_000, 200_000_000
 PARTS = 8
 JUDGED = "500"
-DIMENSION, BATCH = "32", "65536"
+DIMENSION = "32"
+TRAINING = {
+    "mf": ("--batch-size", "65536"),
+    "lightgcn": ("--batch-size", "8192", "--neighbours", "8"),
+}
+"""A tree of LightGCN has 33 vectors, so that its batches are smaller."""
 SETTINGS = {
     "method": "cerp",
-    "backbone": "mf",
     "settings": {
         "assignment": "hash",
         "ordering": "degree",
@@ -42,8 +48,8 @@ SETTINGS = {
         "train": {"negatives": 1},
     },
 }
-"""As `cerp tune` writes them. One negative for each positive in place of five: a step with five
-takes more than twice as long, and as much memory beside the data."""
+"""As `cerp tune` writes them, beside the backbone. One negative for each positive in place of
+five: a step with five takes more than twice as long, and as much memory beside the data."""
 ALLOWED_BYTES = 12_000_000_000
 STAGES = ["data info", "data split", "train", "export", "serve"]
 CERP = [sys.executable, "-m", "cerp.cli"]
@@ -55,6 +61,7 @@ def main() -> None:
     parser.add_argument("--shares", type=float, nargs="+", default=[1.0, 10.0], metavar="PERCENT")
     parser.add_argument("--folder", type=Path, help="where data and runs stay; otherwise nowhere")
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES, metavar="STAGE")
+    parser.add_argument("--backbone", choices=sorted(TRAINING), default="mf")
     options = parser.parse_args()
     if set(options.stages) != set(STAGES) and options.folder is None:
         raise SystemExit("some stages alone need a --folder in which the earlier ones were done")
@@ -62,13 +69,14 @@ def main() -> None:
     figures: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
     for share in options.shares:
         with tempfile.TemporaryDirectory() as scratch:
-            name, folder = f"{share:g}", options.folder or Path(scratch)
-            known = figures.get(f"{name}%", {}).get("stages", {})
-            for found in measured(folder / name, share / 100, options.stages):
+            folder = (options.folder or Path(scratch)) / f"{share:g}"
+            name = f"{share:g}%" if options.backbone == "mf" else f"{share:g}%, {options.backbone}"
+            known = figures.get(name, {}).get("stages", {})
+            for found in measured(folder, share / 100, options.stages, options.backbone):
                 # What was measured stays, whatever comes after.
                 stages = {**known, **found["stages"]}
                 found["stages"] = {stage: stages[stage] for stage in STAGES if stage in stages}
-                figures[f"{name}%"] = {**figures.get(f"{name}%", {}), **found}
+                figures[name] = {**figures.get(name, {}), **found}
                 write_figures(path, figures)
     print(json.dumps(figures, indent=1))
     peaks = {
@@ -80,7 +88,9 @@ def main() -> None:
         raise SystemExit(f"more than {ALLOWED_BYTES:,} bytes: {', '.join(beyond)}")
 
 
-def measured(folder: Path, share: float, stages: list[str]) -> Iterator[dict[str, Any]]:
+def measured(
+    folder: Path, share: float, stages: list[str], backbone: str
+) -> Iterator[dict[str, Any]]:
     """The figures of some stages at a share of the full size, again after each."""
     folder.mkdir(parents=True, exist_ok=True)
     counts = {name: round(share * full) for name, full in zip(NAMES, FULL, strict=True)}
@@ -96,23 +106,24 @@ def measured(folder: Path, share: float, stages: list[str]) -> Iterator[dict[str
     figures["data_bytes"] = size_of(folder / "log")
     judged = ("--judge-users", JUDGED)
     settings = folder / "settings.json"
-    write_figures(settings, SETTINGS)
+    write_figures(settings, SETTINGS | {"backbone": backbone})
     training = ("--settings", settings, "--budget", "99.9%", "--dim", DIMENSION)
-    limits = ("--epochs", "1", "--prune-epochs", "1", "--batch-size", BATCH, "--device", "cpu")
+    limits = ("--epochs", "1", "--prune-epochs", "1", *TRAINING[backbone], "--device", "cpu")
+    run, model = folder / f"run-{backbone}", folder / f"{backbone}.cerp"
     verbs: dict[str, tuple[str | Path, ...]] = {
         "data info": ("data", "info", folder / "log", *judged),
         "data split": ("data", "split", folder / "log", "-o", folder / "split"),
-        "train": ("train", folder / "split", *training, *limits, *judged, "-o", folder / "run"),
-        "export": ("export", folder / "run", "-o", folder / "model.cerp"),
+        "train": ("train", folder / "split", *training, *limits, *judged, "-o", run),
+        "export": ("export", run, "-o", model),
     }
     for name, arguments in verbs.items():
         if name in stages:
             figures["stages"][name] = command(*arguments)
             yield figures
     if "serve" in stages:
-        figures["stages"]["serve"] = served(folder / "model.cerp")
+        figures["stages"]["serve"] = served(model)
         figures["split_bytes"] = size_of(folder / "split")
-        figures["file_bytes"] = (folder / "model.cerp").stat().st_size
+        figures["file_bytes"] = model.stat().st_size
         yield figures
 
 
