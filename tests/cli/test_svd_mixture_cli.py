@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import cerp
 from cerp.cli import app
-from cerp.cli.train import told_of_mixture
+from cerp.cli.trained import told_of_mixture
 from golden_sums import SUMS_MIXTURE
 
 
