@@ -129,7 +129,7 @@ def test_a_budget_that_the_backbone_alone_exceeds_is_refused():
 def test_bytes_of_a_file_that_cannot_be_are_refused_before_training(
     limit: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("cerp.runs.pipeline.train", None)
+    monkeypatch.setattr("cerp.runs.vector_pipeline.train", None)
     monkeypatch.setattr("cerp.methods.pruned.prune", None)
     with pytest.raises(ConfigError, match="'sealed', so that no limit in bytes can be met"):
         fitted("sealed", **limit)

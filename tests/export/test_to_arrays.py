@@ -319,7 +319,7 @@ def test_a_finished_candidate_is_not_trained_again_after_an_interruption(
             raise KeyboardInterrupt
         return train(*arguments, label=label, **options)
 
-    monkeypatch.setattr("cerp.runs.pipeline.train", noted)
+    monkeypatch.setattr("cerp.runs.vector_pipeline.train", noted)
     config = replace(CONFIG, budgets=("1KB",))
     options = replace(QUIET, folder=tmp_path / "run", resume=True)
     with pytest.raises(KeyboardInterrupt):
@@ -341,7 +341,7 @@ def test_a_refit_that_was_interrupted_keeps_what_selected_it(
             raise KeyboardInterrupt
         return train(*arguments, label=label, **options)
 
-    monkeypatch.setattr("cerp.runs.pipeline.train", noted)
+    monkeypatch.setattr("cerp.runs.vector_pipeline.train", noted)
     config = replace(CONFIG, budgets=("80%",), refit="train+valid")
     options = replace(QUIET, folder=tmp_path / "run", resume=True)
     with pytest.raises(KeyboardInterrupt):
@@ -359,7 +359,7 @@ def test_equal_limits_are_trained_once_and_read_back_in_their_precision(
         labels.append(label)
         return train(*arguments, label=label, **options)
 
-    monkeypatch.setattr("cerp.runs.pipeline.train", noted)
+    monkeypatch.setattr("cerp.runs.vector_pipeline.train", noted)
     # 80% of 3,200 values: both precisions have room for all 640 of them.
     config = replace(CONFIG, budgets=("80%",), max_file_size="50KB")
     chosen = []
@@ -378,7 +378,7 @@ def test_equal_limits_are_trained_once_and_read_back_in_their_precision(
 def test_a_precision_that_cannot_be_written_is_refused_before_training(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr("cerp.runs.pipeline.train", None)
+    monkeypatch.setattr("cerp.runs.vector_pipeline.train", None)
     with pytest.raises(ConfigError, match="cannot be written to a model file"):
         fitted(method="dhe", budgets=("50%",), value_precision="int8")
 

@@ -184,7 +184,7 @@ def test_loading_a_run_computes_nothing_again(
     def refused(*_: object, **__: object) -> None:
         raise AssertionError("computed again")
 
-    for name in ("planning.order", "planning.precision_plan", "pipeline.train",
+    for name in ("planning.order", "planning.precision_plan", "vector_pipeline.train",
                  "pipeline.evaluate", "fit.make_plan"):  # fmt: skip
         monkeypatch.setattr(f"cerp.runs.{name}", refused)
     monkeypatch.setattr("cerp.methods.cerp.graph_codes", refused)
@@ -210,7 +210,9 @@ def test_a_model_is_found_again_whatever_a_search_for_sizes_would_say_today(tmp_
 
 def test_seconds_are_those_of_search_and_training_together(monkeypatch: pytest.MonkeyPatch):
     # A clock that is a second later whenever it is looked at: twice by each of three stages.
-    monkeypatch.setattr("cerp.runs.pipeline.time", SimpleNamespace(monotonic=count().__next__))
+    clock = SimpleNamespace(monotonic=count().__next__)
+    for module in ("pipeline", "vector_pipeline"):
+        monkeypatch.setattr(f"cerp.runs.{module}.time", clock)
     [model] = fit_all(splits(), CONFIG, RunOptions(quiet=True))
     assert model.facts.seconds == 1 + 1 + 1
 

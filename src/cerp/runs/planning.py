@@ -20,6 +20,7 @@ from cerp.runs.filter_pipeline import FilterPipeline, filter_candidate
 from cerp.runs.item_pipeline import ItemPipeline, item_candidate
 from cerp.runs.pipeline import Pipeline
 from cerp.runs.products import Plan
+from cerp.runs.vector_pipeline import VectorPipeline
 from cerp.sizing.precision_plan import FULL, NONE, Candidate, precision_plan
 from cerp.training.losses import LOSSES
 from cerp.training.penalties import PENALTIES
@@ -114,7 +115,7 @@ def pipeline(
 ) -> Pipeline:
     """The stages of a plan: with training, or without for a method that has no vectors."""
     method = METHODS[plan.config.method]
-    kind = Pipeline
+    kind: type[Pipeline] = VectorPipeline
     if not method.has_vectors:
         kind = ItemPipeline if issubclass(method, ItemMethod) else FilterPipeline
     return kind(plan, splits, options, teach)
