@@ -287,6 +287,9 @@ class RunOptions:
     quiet: bool = False
     reads_test: bool = True
     """Whether the test part is judged; among several runs only the one that was chosen is."""
+    shared: Path | None = None
+    """A folder for what several runs would search alike, as the graph filter's exponents: one of
+    them searches, the others read. None: the run searches for itself."""
     watch: Callable[[Progress], str | None] | None = None
     """Asked after every step of training whether to go on: what it answers is why not. The run
     then ends with a `StoppedError`, and can be resumed."""

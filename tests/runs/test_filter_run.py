@@ -20,10 +20,10 @@ from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError, DataError
 from cerp.evaluation.baselines import Popularity, RecentPopularity
 from cerp.evaluation.evaluate import evaluate
+from cerp.graph import filter_search
 from cerp.graph.search import search_exponents
 from cerp.graph.search_sharpening import search_sharpening
 from cerp.methods import METHODS
-from cerp.methods import filter as filter_method
 from cerp.runs.encodings import best_written, every_encoding
 from cerp.runs.fit import fit_all, load_run
 from cerp.runs.floor import below_floor, popularity_floors
@@ -113,7 +113,7 @@ def test_figures_are_those_of_a_model_that_stores_nothing(finished: Path, splits
 def test_a_finished_run_is_read_and_nothing_is_searched_again(
     finished: Path, splits: Splits, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(filter_method, "search_exponents", None)
+    monkeypatch.setattr(filter_search, "search_exponents", None)
     [loaded] = load_run(finished, splits)
     [resumed] = fit_all(splits, CONFIG, RunOptions(folder=finished, resume=True, quiet=True))
     assert loaded.facts == resumed.facts
@@ -126,7 +126,7 @@ def test_a_run_that_broke_off_after_its_search_goes_on_to_the_same_result(
     for name in ("plan.json", "searched.safetensors"):
         (tmp_path / name).write_bytes((finished / name).read_bytes())
     (tmp_path / "order.safetensors").write_bytes(b"")
-    monkeypatch.setattr(filter_method, "search_exponents", None)
+    monkeypatch.setattr(filter_search, "search_exponents", None)
     fit_all(splits, CONFIG, RunOptions(folder=tmp_path, resume=True, quiet=True))
     file = "model-none.cerp"
     assert (tmp_path / file).read_bytes() == (finished / file).read_bytes()

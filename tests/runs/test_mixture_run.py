@@ -17,6 +17,7 @@ from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError
 from cerp.evaluation.evaluate import evaluate
+from cerp.graph import filter_search
 from cerp.graph.filter import Exponents
 from cerp.graph.mixture import FoundMixture
 from cerp.graph.search import FoundExponents
@@ -150,7 +151,7 @@ def sharpening_that_helps(splits: Splits, plain: FoundExponents, **named: Any) -
 
 
 def test_the_sharpened_filter_is_put_beside_vectors(splits: Splits, monkeypatch, tmp_path: Path):
-    monkeypatch.setattr(pipeline, "search_sharpening", sharpening_that_helps)
+    monkeypatch.setattr(filter_search, "search_sharpening", sharpening_that_helps)
     monkeypatch.setattr(pipeline, "mixture_facts", always(helps=True))
     [model] = fit_all(splits, replace(CONFIG, mix="sharp"), replace(QUIET, folder=tmp_path / "run"))
     shipped = decode(model.file())
@@ -163,7 +164,7 @@ def test_the_sharpened_filter_is_put_beside_vectors(splits: Splits, monkeypatch,
 
 
 def test_the_plain_filter_is_not_sharpened(splits: Splits, monkeypatch):
-    monkeypatch.setattr(pipeline, "search_sharpening", None)
+    monkeypatch.setattr(filter_search, "search_sharpening", None)
     monkeypatch.setattr(pipeline, "mixture_facts", always(helps=True))
     [model] = fit_all(splits, CONFIG, QUIET)
     assert model.filter.sharpening is None

@@ -15,6 +15,7 @@ from cerp.config import Config, RunOptions
 from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
 from cerp.errors import BudgetError, ConfigError
+from cerp.graph import filter_search
 from cerp.graph.mixture import FoundMixture
 from cerp.graph.search import FoundExponents
 from cerp.graph.search_sharpening import FoundSharpening
@@ -53,7 +54,7 @@ def finished(splits: Splits, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("svd-mixture") / "run"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pipeline, "mixture_facts", always(helps=True))
-        patch.setattr(pipeline, "search_sharpening", sharpening_that_helps)
+        patch.setattr(filter_search, "search_sharpening", sharpening_that_helps)
         fit_all(splits, CONFIG, replace(QUIET, folder=folder))
     return folder
 

@@ -15,6 +15,7 @@ import importlib.util
 import inspect
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from cerp.config import Config, RunOptions
 from cerp.data.ids import Float32Array, Int32Array, Int64Array
 from cerp.data.splits import Splits
 from cerp.errors import ConfigError
+from cerp.graph.filter_search import FilterSearch
 from cerp.models import backbones
 from cerp.models.backbones import Backbone
 from cerp.models.embeddings.base import Embedding
@@ -55,6 +57,18 @@ class Context:
     """(m, K, d): values that the rows of learned codes start from; None: random ones."""
     teacher: Float32Array | None = None
     """(N, d): the final vectors of a teacher; None: there is none."""
+    given_filter_search: FilterSearch | None = None
+    """One that is there already, such as that of other runs; None: `filter_search` makes one."""
+
+    @cached_property
+    def filter_search(self) -> FilterSearch:
+        """The graph filter that validation likes best, searched once however often it is asked."""
+        if self.given_filter_search is not None:
+            return self.given_filter_search
+        config = self.config
+        return FilterSearch(
+            self.splits, config.selection_metric, config.seed, quiet=self.options.quiet
+        )
 
     @property
     def device(self) -> torch.device:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from cerp.errors import ConfigError
-from cerp.graph.search import FoundExponents, Trial, search_exponents
-from cerp.graph.search_sharpening import SharpeningTrial, search_sharpening
+from cerp.graph.search import Trial
+from cerp.graph.search_sharpening import SharpeningTrial
 from cerp.graph.term import FilterTerm
 from cerp.graph.term_facts import term_facts, term_of_facts
 from cerp.methods.base import Context, Method, Search
@@ -29,7 +29,7 @@ class Filter(Method):
 
     def search(self, context: Context) -> Search:
         """The exponents, the same for every limit, since nothing is stored."""
-        found = plain_filter(context)
+        found = context.filter_search.plain
         term = FilterTerm(found.exponents)
         return _search(context, term, found.metric, found.score, found.trials)
 
@@ -48,23 +48,10 @@ class SharpFilter(Filter):
 
     def search(self, context: Context) -> Search:
         """The plain filter's exponents, and from there on what sharpens it best."""
-        plain = plain_filter(context)
-        found = search_sharpening(
-            context.splits, plain, seed=context.config.seed, quiet=context.options.quiet
-        )
+        plain, found = context.filter_search.plain, context.filter_search.sharpened
         term = FilterTerm(found.exponents, sharpening=found.sharpening)
         trials: list[Trial | SharpeningTrial] = [*plain.trials, *found.trials]
         return _search(context, term, found.metric, found.score, trials)
-
-
-def plain_filter(context: Context) -> FoundExponents:
-    """The exponents of the filter, by validation."""
-    return search_exponents(
-        context.splits,
-        metric=context.config.selection_metric,
-        seed=context.config.seed,
-        quiet=context.options.quiet,
-    )
 
 
 def term_of(found: Found) -> FilterTerm:

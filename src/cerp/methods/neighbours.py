@@ -15,7 +15,6 @@ from cerp.graph.edges import Edges
 from cerp.graph.filter import Exponents
 from cerp.graph.neighbours import Neighbours as Weights
 from cerp.graph.neighbours import popularity_levels
-from cerp.graph.search import search_exponents
 from cerp.methods.base import Context
 from cerp.methods.item_method import ItemMethod, Room
 from cerp.training.search_result import Found
@@ -47,12 +46,7 @@ class Neighbours(ItemMethod):
         config, options = context.config, context.options
 
         def exponents() -> Exponents:
-            return search_exponents(
-                context.splits,
-                metric=config.selection_metric,
-                seed=config.seed,
-                quiet=options.quiet,
-            ).exponents
+            return context.filter_search.plain.exponents
 
         found = choose_neighbours(
             context.splits,

@@ -23,7 +23,8 @@ class Tried:
     valid: float | None = None
     """The metric that the choice is made by, on validation."""
     seconds: float = 0.0
-    """Search, training and judging; of a mixture with the training of its vectors."""
+    """Search, training and judging; of a mixture with the training of its vectors. The search for
+    the graph filter counts where it was made, not where it was read."""
     why_not: str | None = None
     """Why there is no model of it."""
 

@@ -194,4 +194,5 @@ class _Portfolio:
     def _options(self, member: Member | None) -> RunOptions:
         """Of a member, or of the winner in its own place."""
         place = self.folder.path if member is None else self.folder.member(member.name)
-        return replace(self.options, folder=place, resume=True, overwrite=False)
+        shared = self.folder.shared
+        return replace(self.options, folder=place, shared=shared, resume=True, overwrite=False)

@@ -3,6 +3,7 @@
 FOLDER/                 the run of the winner, as any other (`cerp.runs.folder`)
 FOLDER/portfolio.json   what was asked for; once it is chosen, the winner and all that was tried
 FOLDER/tried/<name>/    the run of a member, judged on validation alone
+FOLDER/tried/shared/    what members would search alike (`cerp.runs.shared_filter`)
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from cerp.runs.folder import CODED, CURVES, ORDER, SEARCHED, RunFolder
 from cerp.runs.sealed import read_sealed, write_sealed
 
 PORTFOLIO = "portfolio.json"
-TRIED = "tried"
+TRIED, SHARED = "tried", "shared"
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,11 @@ class PortfolioFolder:
     def member(self, name: str) -> Path:
         """The run folder of a member."""
         return self.path / TRIED / name
+
+    @property
+    def shared(self) -> Path:
+        """What one member searches and others read."""
+        return self.path / TRIED / SHARED
 
     @contextmanager
     def claimed(self) -> Iterator[None]:

@@ -26,14 +26,14 @@ from cerp.evaluation.cold_start import with_popularity
 from cerp.evaluation.evaluate import Scorer, cutoffs_with, evaluate, users_to_judge
 from cerp.evaluation.id_leak import id_leak
 from cerp.evaluation.metrics import Metrics
-from cerp.graph.search import FoundExponents, search_exponents
-from cerp.graph.search_sharpening import FoundSharpening, search_sharpening
+from cerp.graph.filter_search import FilterSearch
 from cerp.methods.base import Context, Method
 from cerp.models.backbones.base import DotScorer
 from cerp.runs.fitted_model import FittedModel
 from cerp.runs.folder import RunFolder
 from cerp.runs.mixing import mixture_facts
 from cerp.runs.products import Coded, Judged, Plan, Searched, Shipped
+from cerp.runs.shared_filter import SharedFilterSearch
 from cerp.training.distributed import all_judge, rank
 from cerp.training.stages import score_memory
 
@@ -97,13 +97,27 @@ class Pipeline(ABC):
             coded.codes,
             coded.rows,
             coded.teacher,
+            self._shared_filter_search,
         )
 
     @cached_property
     def final_context(self) -> Context:
         """The same on the data that models are trained on in the end."""
-        refit = self.config.refit
-        return replace(self.context, splits=self.splits.refit(refit)) if refit else self.context
+        context, refit = self.context, self.config.refit
+        if not refit:
+            return context
+        # Validation is learned from here: the filter is the one that it chose before.
+        search = context.filter_search
+        return replace(context, splits=self.splits.refit(refit), given_filter_search=search)
+
+    @property
+    def _shared_filter_search(self) -> FilterSearch | None:
+        """The search for the graph filter, where this run shares it with others."""
+        config, options = self.config, self.options
+        if options.shared is None:
+            return None
+        metric, seed = config.selection_metric, config.seed
+        return SharedFilterSearch(self.splits, metric, seed, options.quiet, options.shared)
 
     # Code
 
@@ -169,30 +183,14 @@ class Pipeline(ABC):
 
     def _beside_filter(self, vectors: Scorer, unit: float = 1.0) -> dict[str, Any]:
         """What the filter beside vectors is worth, whose scores spread by the unit."""
+        search = self.context.filter_search
         return mixture_facts(
             self.splits,
             vectors,
-            self._sharpened if self.config.mix == "sharp" else self._exponents,
+            search.sharpened if self.config.mix == "sharp" else search.plain,
             seed=self.config.seed,
             quiet=self.options.quiet,
             unit=unit,
-        )
-
-    @cached_property
-    def _exponents(self) -> FoundExponents:
-        """Of the filter: they do not depend on the vectors, so that one search is enough."""
-        return search_exponents(
-            self.splits,
-            metric=self.config.selection_metric,
-            seed=self.config.seed,
-            quiet=self.options.quiet,
-        )
-
-    @cached_property
-    def _sharpened(self) -> FoundSharpening:
-        """The same filter, sharpened."""
-        return search_sharpening(
-            self.splits, self._exponents, seed=self.config.seed, quiet=self.options.quiet
         )
 
     # Judge

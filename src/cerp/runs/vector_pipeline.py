@@ -166,7 +166,7 @@ class VectorPipeline(Pipeline):
     @cached_property
     def _pairs(self) -> FilterPairs:
         """What the filter gives pairs of the data that epochs are selected with."""
-        return filter_pairs(self.splits.train, self._exponents.exponents)
+        return filter_pairs(self.splits.train, self.context.filter_search.plain.exponents)
 
     def _beside(self, context: Context) -> FilterPairs | None:
         """The same of a context's data, where vectors are trained with it."""
@@ -174,7 +174,8 @@ class VectorPipeline(Pipeline):
             return None
         if context is self.context:
             return self._pairs
-        return filter_pairs(context.splits.train, self._exponents.exponents)
+        found = self.context.filter_search.plain
+        return filter_pairs(context.splits.train, found.exponents)
 
     # Training
 
