@@ -10,11 +10,8 @@ the very same end.
 from __future__ import annotations
 
 import math
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -40,6 +37,7 @@ from cerp.training.checkpoint import (
     write_checkpoint,
 )
 from cerp.training.distributed import from_first, rank, world_size
+from cerp.training.interruption import interruption_noted
 from cerp.training.objective import Objective
 from cerp.training.recorded_steps import RecordedSteps
 from cerp.training.sampling import Sampler
@@ -175,7 +173,7 @@ class Loop:
         self.model.train()
         total = self.epochs * len(self.sampler)
         with (
-            _interruption_noted() as interrupted,
+            interruption_noted() as interrupted,
             progress(self.label, total, quiet=self.quiet or self.rank > 0) as bar,
         ):
             bar.advance(self._steps_done())
@@ -392,42 +390,3 @@ class Loop:
         self.best_weights = under("best", tensors, by="/")
         if facts["best"]:
             self.best = (facts["best"][0], facts["best"][1])
-
-
-STOP_SIGNALS = [
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
-]
-"""Ctrl-C, the end of a job or of the machine, and a terminal that is closed."""
-
-
-@contextmanager
-def _interruption_noted() -> Iterator[Callable[[], bool]]:
-    """What asks the process to stop waits for the step to end, so that what is saved is whole.
-
-    At the end of the block it does what it would have done before: Ctrl-C is a
-    `KeyboardInterrupt`, the others end the process. A second one does so at once. What is
-    ignored (``nohup``) stays so. Outside the main thread signals cannot be caught.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-    noted: list[int] = []
-    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
-
-    def note(number: int, _: object) -> None:
-        noted.append(number)
-        if len(noted) > 1:
-            signal.signal(number, before[number])
-            signal.raise_signal(number)
-
-    heeded = [number for number in STOP_SIGNALS if before[number] not in (signal.SIG_IGN, None)]
-    for number in heeded:
-        signal.signal(number, note)
-    try:
-        yield lambda: bool(noted)
-    finally:
-        for number in heeded:
-            signal.signal(number, before[number])
-    if noted:
-        signal.raise_signal(noted[0])
-        raise KeyboardInterrupt  # where the handler of another has only made a note
