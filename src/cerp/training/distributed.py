@@ -1,6 +1,6 @@
 """Data-parallel training under ``torchrun``: who this process is, and how processes agree.
 
-Every process draws the same global batch and works on the rows of its users;
+Every process holds the training pairs of its users and works on their rows of a global batch;
 gradients are added up, so all hold the same weights. All judge, each for a part of the users;
 the first process writes and talks.
 """

@@ -216,7 +216,8 @@ class Loop:
         self.hooks.before_step(step)
         self._take_side_step(step)
         self._set_rates(step)
-        self.losses[position] = self._update(self.hooks.objective(self.objective, epoch))(batch)
+        objective = self.hooks.objective(self.objective, epoch)
+        self.losses[position] = self._update(objective, position)(batch)
         if position % FINITE_CHECK_EVERY == FINITE_CHECK_EVERY - 1:
             self._refuse_divergence(epoch, position + 1)
         self.finished = self.hooks.after_step(step)
@@ -229,11 +230,13 @@ class Loop:
         side.optimizer.step()
         side.optimizer.zero_grad(set_to_none=True)
 
-    def _update(self, objective: Objective) -> Callable[[Batch], Tensor]:
+    def _update(self, objective: Objective, position: int) -> Callable[[Batch], Tensor]:
         """The step for an objective: recorded where that is possible, plain elsewhere."""
+        if self.world > 1:
+            return partial(self._plain_update, objective, size=self.sampler.size_at(position))
         if self._current is None or self._current[0] != objective:
             step: Callable[[Batch], Tensor] = partial(self._plain_update, objective)
-            if self.world == 1 and self.model.can_be_captured:
+            if self.model.can_be_captured:
                 self._recorded = self._recorded or RecordedSteps(
                     self._plain_update, self.sampler.device
                 )
@@ -241,19 +244,16 @@ class Loop:
             self._current = (objective, step)
         return self._current[1]
 
-    def _plain_update(self, objective: Objective, batch: Batch) -> Tensor:
-        """Loss, gradients and one step of each optimizer."""
-        mine = batch if self.world == 1 else batch.of_rank(self.rank, self.world)
-        with torch.autocast(
-            self.sampler.device.type,
-            torch.bfloat16,
-            enabled=self.precision == "bfloat16",
-            cache_enabled=False,  # a recorded step has to cast weights anew in every replay
-        ):
-            loss = objective(self.model, mine, len(batch.users))
+    def _plain_update(self, objective: Objective, batch: Batch, size: int | None = None) -> Tensor:
+        """Loss, gradients and one step of each optimizer.
+
+        ``size`` is that of the global batch; None: the batch is all of it.
+        """
+        loss = self._loss(objective, batch, len(batch.users) if size is None else size)
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        if loss.requires_grad:
+            loss.backward()  # type: ignore[no-untyped-call]
         if self.world > 1:
             self._add_up_gradients()
         if self.clip_norm is not None:
@@ -261,6 +261,18 @@ class Loop:
         for optimizer in self.optimizers:
             optimizer.step()
         return loss.detach()
+
+    def _loss(self, objective: Objective, batch: Batch, size: int) -> Tensor:
+        """Zero, with no gradient, where no row of a small batch falls to this process."""
+        if not len(batch.users):
+            return torch.zeros((), device=self.sampler.device)
+        with torch.autocast(
+            self.sampler.device.type,
+            torch.bfloat16,
+            enabled=self.precision == "bfloat16",
+            cache_enabled=False,  # a recorded step has to cast weights anew in every replay
+        ):
+            return objective(self.model, batch, size)
 
     def _set_rates(self, step: int) -> None:
         if not self.cosine:
