@@ -36,7 +36,7 @@ from cerp.training.checkpoint import (
     unpack_optimizer,
     write_checkpoint,
 )
-from cerp.training.distributed import from_first, rank, world_size
+from cerp.training.distributed import add_up_gradients, from_first, rank, world_size
 from cerp.training.interruption import interruption_noted
 from cerp.training.objective import Objective
 from cerp.training.recorded_steps import RecordedSteps
@@ -255,7 +255,7 @@ class Loop:
         if loss.requires_grad:
             loss.backward()  # type: ignore[no-untyped-call]
         if self.world > 1:
-            self._add_up_gradients()
+            add_up_gradients(self.model.parameters())
         if self.clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip_norm)
         for optimizer in self.optimizers:
@@ -282,14 +282,6 @@ class Loop:
             for group, rate in zip(optimizer.param_groups, rates, strict=True):
                 # In place: a recorded step reads the rate where it lies.
                 group["lr"].fill_(rate * share)
-
-    def _add_up_gradients(self) -> None:
-        """Every process holds the gradient of its part of the batch; the sum is that of all."""
-        for parameter in self.model.parameters():
-            if parameter.requires_grad:
-                if parameter.grad is None:
-                    parameter.grad = torch.zeros_like(parameter)
-                dist.all_reduce(parameter.grad)
 
     def _refuse_divergence(self, epoch: int, count: int) -> None:
         bad = ~torch.isfinite(self.losses[:count])

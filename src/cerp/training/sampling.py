@@ -23,7 +23,7 @@ from cerp.kernels.triton_there import in_use
 from cerp.models.batch import Batch
 from cerp.training.ahead import Ahead
 from cerp.training.epoch_order import EpochOrder, epoch_order
-from cerp.training.shares import cuts_by_weight, share_of, skips_of
+from cerp.training.shares import Share, cuts_by_weight, share_of, skips_of
 
 
 class Sampler:
@@ -79,28 +79,34 @@ class Sampler:
             raise DataError("there is nothing to train on: no user has both taken and left items")
 
         self._num_items, self._is_shared = train.num_items, share[1] > 1
-        self._num_positives = len(train) if places is None else len(places)
         own = share_of(counts, *share)
-        # Within the sampler users are counted from the first of the share, and so are its pairs.
-        self._first_user, counts = own.users.start, counts[own.users]
-        self._most = int(counts.max(initial=0))
+        self._hold(train, own, counts[own.users])
+        self._draw_from(train, own, places)
+        self._epoch: _Epoch | None = None
+        self._ahead = Ahead(self.batch, self.device) if self.device.type == "cuda" else None
+
+    def _hold(self, train: Interactions, own: Share, counts: Int64Array) -> None:
+        """Keep the pairs of the share, whose users are counted from its first in what follows."""
+        self._first_user, self._most = own.users.start, int(counts.max(initial=0))
         # Not train.user_offsets, which would stay with the data: at 20 million users that counts.
         offsets = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
         self._offsets = torch.from_numpy(offsets).to(self.device)
         self._skips = torch.from_numpy(skips_of(train, own, offsets)).to(self.device)
-        drawn_from, self._places = own.rows, None
+
+    def _draw_from(self, train: Interactions, own: Share, places: Int64Array | None) -> None:
+        """Keep which of an epoch's positives are of the share: all, or those at some places."""
+        weight, drawn_from = train.weight, own.rows
+        self._num_positives = len(train) if places is None else len(places)
+        self._places: Tensor | None = None
         if places is not None:
-            ends = np.searchsorted(places, [own.rows.start, own.rows.stop])
-            drawn_from = slice(*ends.tolist())
+            weight = None if weight is None else weight[places]
+            drawn_from = slice(*np.searchsorted(places, [own.rows.start, own.rows.stop]).tolist())
             mine = places[drawn_from] - own.rows.start
             self._places = torch.from_numpy(mine).to(self.device)
         self._first, self._count = drawn_from.start, drawn_from.stop - drawn_from.start
         self._cuts: Tensor | None = None
-        if train.weight is not None:
-            weight = train.weight if places is None else train.weight[places]
+        if weight is not None:
             self._cuts = torch.from_numpy(cuts_by_weight(weight, drawn_from)).to(self.device)
-        self._epoch: _Epoch | None = None
-        self._ahead = Ahead(self.batch, self.device) if self.device.type == "cuda" else None
 
     def __len__(self) -> int:
         """Batches per epoch; the last one may be smaller."""
