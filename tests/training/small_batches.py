@@ -18,8 +18,11 @@ from cerp.training import epoch_order
 from cerp.training.stages import train
 
 
-def trained_table(most_shuffled: int) -> Tensor:
-    """Vectors after two epochs of three weighted positives a batch, in as many processes as run."""
+def trained(most_shuffled: int) -> dict[str, Tensor]:
+    """Vectors and losses of two epochs of three weighted positives a batch.
+
+    In as many processes as run; steps of Adam alone do not show whether gradients are too large.
+    """
     splits = synthetic(12, 10, 60).split(seed=0)
     weight = np.arange(1, len(splits.train) + 1, dtype=np.float32)
     splits = replace(splits, train=replace(splits.train, weight=weight))
@@ -29,5 +32,6 @@ def trained_table(most_shuffled: int) -> Tensor:
     config = TrainConfig(batch_size=3, learning_rate=0.01)
     with patch.object(epoch_order, "MOST_SHUFFLED", most_shuffled):
         quiet = RunOptions(quiet=True)
-        train(model, splits, config, seed=3, label="small batches", options=quiet, epochs=2)
-    return model.embedding.table().detach()
+        found = train(model, splits, config, seed=3, label="small", options=quiet, epochs=2)
+    losses = torch.tensor([row["loss"] for row in found.history])
+    return {"vectors": model.embedding.table().detach(), "losses": losses}

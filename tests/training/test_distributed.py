@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_batches import trained_table
+from small_batches import trained
 from test_resume import SCRIPT, weights
 
 from cerp.training.distributed import lost_words
@@ -79,11 +79,11 @@ def test_two_processes_of_which_one_may_have_no_row_train_as_one(
     said = together(
         tmp_path,
         f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "from small_batches import trained_table\n"
-        f"torch.save(trained_table({most_shuffled}), Path({str(tmp_path)!r}) / f'{{r}}.pt')",
+        "from small_batches import trained\n"
+        f"torch.save(trained({most_shuffled}), Path({str(tmp_path)!r}) / f'{{r}}.pt')",
     )
     assert said == ["", ""]
-    alone = trained_table(most_shuffled)
+    alone = trained(most_shuffled)
     for rank in range(2):
         found = torch.load(tmp_path / f"{rank}.pt")
         torch.testing.assert_close(found, alone, atol=1e-5, rtol=1e-4)
