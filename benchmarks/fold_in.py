@@ -37,7 +37,8 @@ from cerp.artifact import ComposedEmbedding, Index, Seen, ShippedModel, Table
 from cerp.config import Config, RunOptions, TrainConfig
 from cerp.data.ids import Ids, Int32Array
 from cerp.data.interactions import Interactions
-from cerp.data.splits import Splits, merge
+from cerp.data.merging import merge
+from cerp.data.splits import Splits
 from cerp.evaluation.evaluate import evaluate
 from cerp.models.embeddings.full import FullEmbedding
 from cerp.runs.fit import fit_all

@@ -2,8 +2,9 @@
 
     python benchmarks/simulated_scale.py
 
-Nothing here was run on several GPUs: a step that was measured on one, and bytes that follow from
-what a process holds, are put together under `ASSUMED`. Writes results/simulated_scale.json.
+Nothing here was run on several GPUs: a step that was measured on one, what drawing for several
+processes took on a CPU (`benchmarks/shards.py`), and bytes that follow from what a process holds,
+are put together under `ASSUMED`. Writes results/simulated_scale.json.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ ASSUMED: dict[str, Any] = {
     "batch_of_a_gpu": BATCH,
     "time_of_a_step": "grows with the batch, from one of 8,192 that was measured",
     "share_of_drawing": 0.2,
-    "drawing": "a fifth of a step; every process draws for all, so it grows with their number",
+    "drawing": "a fifth of a step; grows with the processes by as much of itself as on a CPU",
     "gpus_of_a_node": 8,
     "bytes_a_second_within_a_node": 300e9,
     "bytes_a_second_between_nodes": 50e9,
@@ -40,7 +41,8 @@ def main() -> None:
     """Compute, print a table and write it."""
     steps = json.loads((RESULTS / "small_steps.json").read_text())["mf cuda"]
     step = median(steps["milliseconds"]["mf step"]) / 1000
-    rows = [simulated(count, step) for count in GPUS]
+    growth = growth_of_drawing()
+    rows = [simulated(count, step, growth) for count in GPUS]
     figures = {
         "interactions": INTERACTIONS,
         "entities": ENTITIES,
@@ -48,6 +50,7 @@ def main() -> None:
         "budget": BUDGET,
         "measured_step_seconds": step,
         "measured_on": steps["machine"]["processor"],
+        "growth_of_drawing_a_process": round(growth, 3),
         "assumed": ASSUMED,
         "gpus": rows,
     }
@@ -57,7 +60,15 @@ def main() -> None:
         print("| " + " | ".join(f"{value:,}" for value in row.values()) + " |")
 
 
-def simulated(gpus: int, measured_step: float) -> dict[str, Any]:
+def growth_of_drawing() -> float:
+    """By how much of itself drawing takes longer for each further process, on a CPU."""
+    measured = json.loads((RESULTS / "shards.json").read_text())
+    seconds = measured["drawing_milliseconds_by_processes"]
+    most = max(seconds, key=int)
+    return float((seconds[most] / seconds["1"] - 1) / (int(most) - 1))
+
+
+def simulated(gpus: int, measured_step: float, growth: float) -> dict[str, Any]:
     """An epoch of pruning and one of training on so many GPUs."""
     pairs = round(INTERACTIONS * ASSUMED["train_share"])
     buckets = bucket_count(Budget.parse(BUDGET).limit(ENTITIES, DIMENSION), ENTITIES, DIMENSION)
@@ -65,7 +76,7 @@ def simulated(gpus: int, measured_step: float) -> dict[str, Any]:
     steps = -(-pairs // (BATCH * gpus))
     whole = measured_step * BATCH / MEASURED_BATCH
     own = whole * (1 - ASSUMED["share_of_drawing"])
-    drawing = whole * ASSUMED["share_of_drawing"] * gpus
+    drawing = whole * ASSUMED["share_of_drawing"] * (1 + growth * (gpus - 1))
     inside = gpus <= ASSUMED["gpus_of_a_node"]
     where = "within_a_node" if inside else "between_nodes"
     speed = ASSUMED[f"bytes_a_second_{where}"]
@@ -80,19 +91,25 @@ def simulated(gpus: int, measured_step: float) -> dict[str, Any]:
         "adding_up_milliseconds": round(1000 * adding["pruning"], 1),
         "pruning_epoch_seconds": round(epochs["pruning"]),
         "training_epoch_seconds": round(epochs["training"]),
-        "gpu_gigabytes": round(gpu_bytes(pairs, values) / 1e9, 1),
-        "host_gigabytes_a_node": round(
-            min(gpus, ASSUMED["gpus_of_a_node"]) * 8 * INTERACTIONS / 1e9, 1
-        ),
+        "gpu_gigabytes": round(gpu_bytes(pairs / gpus, ENTITIES / gpus, values) / 1e9, 1),
+        "host_gigabytes_a_node": round(host_bytes(pairs / gpus) / 1e9, 1),
     }
 
 
-def gpu_bytes(pairs: int, values: int) -> float:
-    """Of the sampler (a key and a place in the order for each pair), codebooks and optimizers.
+def gpu_bytes(own_pairs: float, own_entities: float, values: int) -> float:
+    """Of the sampler's share (a key for each pair), codebooks and optimizers.
 
     Weights and thresholds have a value, a gradient and two moments each.
     """
-    return 12 * pairs + 8 * ENTITIES + 8 * 4 * values
+    return 8 * own_pairs + 8 * own_entities + 8 * 4 * values
+
+
+def host_bytes(own_pairs: float) -> float:
+    """Of the mapped interactions, which a node holds once, and what its processes make of them.
+
+    Each makes the keys of its share, and three arrays of all entities at most to find it.
+    """
+    return 8 * INTERACTIONS + ASSUMED["gpus_of_a_node"] * (8 * own_pairs + 24 * ENTITIES)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cerp.cli import app
-from cerp.data import protocols, sorting
-from cerp.data import splits as splits_module
+from cerp.data import merging, protocols, sorting
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
 from cerp.data.splits import PARTS, Splits, split
@@ -55,7 +54,7 @@ def test_random_is_the_same_however_many_rows_are_drawn_at_a_time(monkeypatch):
     rng = np.random.default_rng(0)
     data = Interactions.from_ids(rng.integers(0, 40, 600), rng.integers(0, 90, 600))
     whole = split(data, seed=3)
-    for module in (sorting, splits_module):
+    for module in (sorting, merging):
         monkeypatch.setattr(module, "STRETCH", 7)
     assert split(data, seed=3).fingerprints == whole.fingerprints
 
@@ -154,7 +153,7 @@ def test_masking_grows_from_train_at_validation_to_train_and_valid_at_test():
 
 
 def test_parts_are_joined_some_users_at_a_time(monkeypatch):
-    monkeypatch.setattr(splits_module, "STRETCH", 3)
+    monkeypatch.setattr(merging, "STRETCH", 3)
     splits = split(uniform(9, 10))
     together = splits.train_and_valid
     assert pairs(together) == pairs(splits.train) | pairs(splits.valid)
@@ -165,7 +164,7 @@ def test_parts_are_joined_some_users_at_a_time(monkeypatch):
 
 
 def test_an_overlap_of_late_users_is_found(monkeypatch):
-    monkeypatch.setattr(splits_module, "STRETCH", 3)
+    monkeypatch.setattr(merging, "STRETCH", 3)
     data = uniform(9, 10)
     first, second = data.subset(data.user < 9), data.subset(data.user == 8)
     with pytest.raises(DataError, match="10 interactions are in both train and test"):

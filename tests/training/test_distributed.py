@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from small_batches import trained
 from test_resume import SCRIPT, weights
 
 from cerp.training.distributed import lost_words
@@ -69,6 +70,23 @@ def together(tmp_path: Path, body: str) -> list[str]:
         for rank in range(2)
     ]
     return [one.communicate(timeout=120)[0] for one in running]
+
+
+@pytest.mark.parametrize("most_shuffled", [1 << 24, 8], ids=["shuffled", "formula"])
+def test_two_processes_of_which_one_may_have_no_row_train_as_one(
+    tmp_path: Path, most_shuffled: int
+):
+    said = together(
+        tmp_path,
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from small_batches import trained\n"
+        f"torch.save(trained({most_shuffled}), Path({str(tmp_path)!r}) / f'{{r}}.pt')",
+    )
+    assert said == ["", ""]
+    alone = trained(most_shuffled)
+    for rank in range(2):
+        found = torch.load(tmp_path / f"{rank}.pt")
+        torch.testing.assert_close(found, alone, atol=1e-5, rtol=1e-4)
 
 
 def test_two_processes_judge_as_one_and_name_what_is_lost(tmp_path: Path):

@@ -99,10 +99,10 @@ def test_the_penalty_counts_distinct_users_and_all_items_at_any_batch_size():
 
 def test_parts_of_a_batch_add_up_to_the_whole():
     model, splits = mf(), tiny()
-    batch = Sampler(splits, batch_size=4).batch(0, 0)
     objective = Objective(gamma=0.1)
-    parts = [objective(model, batch.of_rank(rank, 3), 4) for rank in range(3)]
-    whole = objective(model, batch, 4).item()
+    whole = objective(model, Sampler(splits, batch_size=4).batch(0, 0), 4).item()
+    shares = [Sampler(splits, share=(rank, 3), batch_size=4).batch(0, 0) for rank in range(3)]
+    parts = [objective(model, batch, 4) for batch in shares if len(batch.users)]
     assert sum(part.item() for part in parts) == pytest.approx(whole, rel=1e-5)
 
 

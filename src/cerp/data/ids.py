@@ -239,3 +239,14 @@ def id_column(column: npt.ArrayLike | Sequence[Id], name: str) -> npt.NDArray[An
         if flaw := flaw_of(value):
             raise DataError(f"{name} id {value[:20]!r} in row {row} {flaw}")
     return array
+
+
+def union_of(sides: list[Ids], what: str) -> tuple[Ids, list[npt.NDArray[np.int32]]]:
+    """One id space over several, and for each the map from its codes to the new ones."""
+    if all(side is sides[0] for side in sides):
+        same = np.arange(len(sides[0]), dtype=np.int32)
+        return sides[0], [same] * len(sides)
+    if len({side.are_integers for side in sides if len(side)}) > 1:
+        raise DataError(f"{what} ids are integers in one part and strings in another")
+    ids, codes = Ids.in_native_order(np.concatenate([side.values for side in sides]))
+    return ids, np.split(codes, np.cumsum([len(side) for side in sides])[:-1])

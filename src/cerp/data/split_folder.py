@@ -1,9 +1,11 @@
 """The files of a split's folder: parts as arrays of codes, or as LightGCN text; ids and titles.
 
 ``train.npy``, ``valid.npy`` and ``test.npy`` hold the pairs of codes, sorted, as little-endian
-int32 of shape (n, 2): an interaction takes eight bytes, and loading is reading. The SHA-256 of
-these numbers is the part's fingerprint. Folders of text, as other projects and earlier versions
-write them, are read as well.
+int32 of shape (n, 2): an interaction takes eight bytes. All users come first, then all items
+(Fortran's order), so that both columns of a long file stay on disk and are mapped: processes that
+load one folder share its pages. The SHA-256 of the pairs, row by row, is the part's fingerprint.
+Arrays that hold row after row, which earlier versions wrote, and folders of text are read too,
+into memory.
 """
 
 from __future__ import annotations
@@ -45,22 +47,28 @@ def form_of(folder: Path) -> str | None:
 
 
 def write_part(path: Path, part: Interactions) -> None:
-    """Write the pairs of a part, a stretch at a time."""
-    header = {"descr": "<i4", "fortran_order": False, "shape": (len(part), 2)}
+    """Write the users of a part, and then its items, a stretch at a time."""
+    header = {"descr": "<i4", "fortran_order": True, "shape": (len(part), 2)}
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
-        for stretch in part.stretches():
-            file.write(stretch.data)
+        for column in (part.user, part.item):
+            for start in range(0, len(column), STRETCH):
+                file.write(column[start : start + STRETCH].astype("<i4").data)
 
 
 def read_part(path: Path, users: Ids, items: Ids, digest: str | None) -> Interactions:
-    """The part in a file, which must hold what the fingerprint ``digest`` stands for."""
+    """The part in a file, which must hold what the fingerprint ``digest`` stands for.
+
+    The columns of a long file are mapped: it may be replaced by another, as `Splits.save` does,
+    but not written over while it is in use.
+    """
     pairs = _mapped(path)
     if digest is not None and (found := _sha256(pairs)) != digest:
         raise DataError(
             f"{path}: the fingerprint is {found}, {META} says {digest}; the file was changed after "
             f"it was written. {MAKE_AGAIN}"
         )
+    # A column that lies in one piece is not copied.
     user, item = (np.ascontiguousarray(pairs[:, side], dtype=np.int32) for side in (0, 1))
     for codes, ids in ((user, users), (item, items)):
         if codes.size and not (codes.min() >= 0 and codes.max() < len(ids)):

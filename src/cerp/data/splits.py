@@ -10,19 +10,18 @@ import hashlib
 import itertools
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
-from cerp.data.ids import Id, Ids, Int32Array, Int64Array
+from cerp.data.ids import Id, Ids, union_of
 from cerp.data.interactions import Interactions
+from cerp.data.merging import merge, merged_pairs, shared_keys
 from cerp.data.protocols import VALID_SHARE, cut, drawn_per_user
-from cerp.data.sorting import STRETCH
 from cerp.data.split_folder import (
     MAKE_AGAIN,
     META,
@@ -149,7 +148,7 @@ class Splits:
         parts: dict[str, str] = {name: self.part(name).fingerprint for name in PARTS}
         # Of the union a stretch at a time: it is not made for this alone.
         together = hashlib.sha256()
-        for user, item in _merged(self.train, self.valid):
+        for user, item in merged_pairs(self.train, self.valid):
             together.update(np.stack([user, item], axis=1).astype("<i4").data)
         return parts | {"train+valid": together.hexdigest()}
 
@@ -189,8 +188,8 @@ class Splits:
             train, valid = train.subset(~carved), train.subset(carved)
             protocol = {"name": "ready-made, validation carved", "seed": seed}
         parts = (train, valid, test)
-        users, user_maps = _union([part.users for part in parts], "user")
-        items, item_maps = _union([part.items for part in parts], "item")
+        users, user_maps = union_of([part.users for part in parts], "user")
+        items, item_maps = union_of([part.items for part in parts], "item")
         titles = {**test.titles, **valid.titles, **train.titles}
         train, valid, test = (
             replace(
@@ -364,13 +363,12 @@ class Splits:
                 )
 
     def _refuse_overlap(self) -> None:
-        if not any(len(_repeated(keys)) for keys in merged_keys(*map(self.part, PARTS))):
+        if not len(shared_keys(*map(self.part, PARTS))):
             return
         for first, second in itertools.combinations(PARTS, 2):
-            pair = self.part(first), self.part(second)
-            shared = [_repeated(keys) for keys in merged_keys(*pair)]
-            if count := sum(map(len, shared)):
-                user, item = divmod(int(np.concatenate(shared)[0]), self.num_items)
+            shared = shared_keys(self.part(first), self.part(second))
+            if count := len(shared):
+                user, item = divmod(int(shared[0]), self.num_items)
                 raise DataError(
                     f"{count:,} interactions are in both {first} and {second}, such as "
                     f"user {self.users.decode([user])[0]!r} with item "
@@ -398,61 +396,3 @@ def split(data: Interactions, protocol: str = "random", *, seed: int = 0) -> Spl
     return Splits(
         data.subset(~valid & ~test), data.subset(valid), data.subset(test), protocol=facts
     )
-
-
-def merge(first: Interactions, second: Interactions) -> Interactions:
-    """The union of two parts over the same ids, which share no pair."""
-    if first.weight is not None and second.weight is not None:
-        union = Interactions.from_codes(
-            np.concatenate([first.user, second.user]),
-            np.concatenate([first.item, second.item]),
-            users=first.users,
-            items=first.items,
-            weight=np.concatenate([first.weight, second.weight]),
-        )
-        return replace(union, titles=first.titles)
-    user, item = (np.empty(len(first) + len(second), dtype=np.int32) for _ in range(2))
-    filled = 0
-    for some_users, some_items in _merged(first, second):
-        rows = slice(filled, filled + len(some_users))
-        user[rows], item[rows] = some_users, some_items
-        filled = rows.stop
-    union = Interactions.from_sorted(user, item, users=first.users, items=first.items)
-    return replace(union, titles=first.titles)
-
-
-def merged_keys(*parts: Interactions) -> Iterator[Int64Array]:
-    """`Interactions.keys` of parts over the same ids together, ascending, some users at a time."""
-    longest = max(parts, key=len)
-    starts = np.unique(longest.user[::STRETCH])[1:]
-    cuts = [[0, *np.searchsorted(part.user, starts).tolist(), len(part)] for part in parts]
-    for ends in itertools.pairwise(zip(*cuts, strict=True)):
-        rows = [slice(*both) for both in zip(*ends, strict=True)]
-        keys = np.concatenate([part.keys(some) for part, some in zip(parts, rows, strict=True)])
-        keys.sort(kind="stable")  # which merges what is in order already
-        yield keys
-
-
-def _merged(*parts: Interactions) -> Iterator[tuple[Int32Array, Int32Array]]:
-    """Users and items of the same."""
-    width = max(parts[0].num_items, 1)
-    for keys in merged_keys(*parts):
-        user = keys // width
-        yield user.astype(np.int32), (keys - user * width).astype(np.int32)
-
-
-def _repeated(keys: Int64Array) -> Int64Array:
-    """Which of sorted keys come again."""
-    repeated: Int64Array = keys[1:][keys[1:] == keys[:-1]]
-    return repeated
-
-
-def _union(sides: list[Ids], what: str) -> tuple[Ids, list[npt.NDArray[np.int32]]]:
-    """One id space over several, and for each the map from its codes to the new ones."""
-    if all(side is sides[0] for side in sides):
-        same = np.arange(len(sides[0]), dtype=np.int32)
-        return sides[0], [same] * len(sides)
-    if len({side.are_integers for side in sides if len(side)}) > 1:
-        raise DataError(f"{what} ids are integers in one part and strings in another")
-    ids, codes = Ids.in_native_order(np.concatenate([side.values for side in sides]))
-    return ids, np.split(codes, np.cumsum([len(side) for side in sides])[:-1])

@@ -16,11 +16,3 @@ class Batch(NamedTuple):
     """(B,)"""
     negatives: Tensor
     """(B, k); never something that the user in the same row has taken."""
-
-    def of_rank(self, rank: int, world: int) -> Batch:
-        """The part of a data-parallel process: all rows of the users that fall to it.
-
-        No user is split, so what is counted once per user adds up exactly.
-        """
-        mine = self.users % world == rank
-        return Batch(self.users[mine], self.positives[mine], self.negatives[mine])

@@ -1,6 +1,6 @@
 """Data-parallel training under ``torchrun``: who this process is, and how processes agree.
 
-Every process draws the same global batch and works on the rows of its users;
+Every process holds the training pairs of its users and works on their rows of a global batch;
 gradients are added up, so all hold the same weights. All judge, each for a part of the users;
 the first process writes and talks.
 """
@@ -8,7 +8,7 @@ the first process writes and talks.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -125,6 +125,15 @@ def world_size() -> int:
 def _device() -> torch.device:
     """Where the group's messages lie."""
     return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")
+
+
+def add_up_gradients(parameters: Iterable[torch.nn.Parameter]) -> None:
+    """Every process holds the gradient of its rows of the batch; the sum is that of all."""
+    for parameter in parameters:
+        if parameter.requires_grad:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            dist.all_reduce(parameter.grad)
 
 
 def from_first(value: float, device: torch.device) -> float:

@@ -10,11 +10,8 @@ the very same end.
 from __future__ import annotations
 
 import math
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -39,7 +36,8 @@ from cerp.training.checkpoint import (
     unpack_optimizer,
     write_checkpoint,
 )
-from cerp.training.distributed import from_first, rank, world_size
+from cerp.training.distributed import add_up_gradients, from_first, rank, world_size
+from cerp.training.interruption import interruption_noted
 from cerp.training.objective import Objective
 from cerp.training.recorded_steps import RecordedSteps
 from cerp.training.sampling import Sampler
@@ -175,7 +173,7 @@ class Loop:
         self.model.train()
         total = self.epochs * len(self.sampler)
         with (
-            _interruption_noted() as interrupted,
+            interruption_noted() as interrupted,
             progress(self.label, total, quiet=self.quiet or self.rank > 0) as bar,
         ):
             bar.advance(self._steps_done())
@@ -218,7 +216,8 @@ class Loop:
         self.hooks.before_step(step)
         self._take_side_step(step)
         self._set_rates(step)
-        self.losses[position] = self._update(self.hooks.objective(self.objective, epoch))(batch)
+        objective = self.hooks.objective(self.objective, epoch)
+        self.losses[position] = self._update(objective, position)(batch)
         if position % FINITE_CHECK_EVERY == FINITE_CHECK_EVERY - 1:
             self._refuse_divergence(epoch, position + 1)
         self.finished = self.hooks.after_step(step)
@@ -231,11 +230,13 @@ class Loop:
         side.optimizer.step()
         side.optimizer.zero_grad(set_to_none=True)
 
-    def _update(self, objective: Objective) -> Callable[[Batch], Tensor]:
+    def _update(self, objective: Objective, position: int) -> Callable[[Batch], Tensor]:
         """The step for an objective: recorded where that is possible, plain elsewhere."""
+        if self.world > 1:
+            return partial(self._plain_update, objective, size=self.sampler.size_at(position))
         if self._current is None or self._current[0] != objective:
             step: Callable[[Batch], Tensor] = partial(self._plain_update, objective)
-            if self.world == 1 and self.model.can_be_captured:
+            if self.model.can_be_captured:
                 self._recorded = self._recorded or RecordedSteps(
                     self._plain_update, self.sampler.device
                 )
@@ -243,26 +244,35 @@ class Loop:
             self._current = (objective, step)
         return self._current[1]
 
-    def _plain_update(self, objective: Objective, batch: Batch) -> Tensor:
-        """Loss, gradients and one step of each optimizer."""
-        mine = batch if self.world == 1 else batch.of_rank(self.rank, self.world)
+    def _plain_update(self, objective: Objective, batch: Batch, size: int | None = None) -> Tensor:
+        """Loss, gradients and one step of each optimizer.
+
+        ``size`` is that of the global batch; None: the batch is all of it.
+        """
+        loss = self._loss(objective, batch, len(batch.users) if size is None else size)
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        if loss.requires_grad:
+            loss.backward()  # type: ignore[no-untyped-call]
+        if self.world > 1:
+            add_up_gradients(self.model.parameters())
+        if self.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip_norm)
+        for optimizer in self.optimizers:
+            optimizer.step()
+        return loss.detach()
+
+    def _loss(self, objective: Objective, batch: Batch, size: int) -> Tensor:
+        """Zero, with no gradient, where no row of a small batch falls to this process."""
+        if not len(batch.users):
+            return torch.zeros((), device=self.sampler.device)
         with torch.autocast(
             self.sampler.device.type,
             torch.bfloat16,
             enabled=self.precision == "bfloat16",
             cache_enabled=False,  # a recorded step has to cast weights anew in every replay
         ):
-            loss = objective(self.model, mine, len(batch.users))
-        for optimizer in self.optimizers:
-            optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        if self.world > 1:
-            self._add_up_gradients()
-        if self.clip_norm is not None:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip_norm)
-        for optimizer in self.optimizers:
-            optimizer.step()
-        return loss.detach()
+            return objective(self.model, batch, size)
 
     def _set_rates(self, step: int) -> None:
         if not self.cosine:
@@ -272,14 +282,6 @@ class Loop:
             for group, rate in zip(optimizer.param_groups, rates, strict=True):
                 # In place: a recorded step reads the rate where it lies.
                 group["lr"].fill_(rate * share)
-
-    def _add_up_gradients(self) -> None:
-        """Every process holds the gradient of its part of the batch; the sum is that of all."""
-        for parameter in self.model.parameters():
-            if parameter.requires_grad:
-                if parameter.grad is None:
-                    parameter.grad = torch.zeros_like(parameter)
-                dist.all_reduce(parameter.grad)
 
     def _refuse_divergence(self, epoch: int, count: int) -> None:
         bad = ~torch.isfinite(self.losses[:count])
@@ -392,42 +394,3 @@ class Loop:
         self.best_weights = under("best", tensors, by="/")
         if facts["best"]:
             self.best = (facts["best"][0], facts["best"][1])
-
-
-STOP_SIGNALS = [
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
-]
-"""Ctrl-C, the end of a job or of the machine, and a terminal that is closed."""
-
-
-@contextmanager
-def _interruption_noted() -> Iterator[Callable[[], bool]]:
-    """What asks the process to stop waits for the step to end, so that what is saved is whole.
-
-    At the end of the block it does what it would have done before: Ctrl-C is a
-    `KeyboardInterrupt`, the others end the process. A second one does so at once. What is
-    ignored (``nohup``) stays so. Outside the main thread signals cannot be caught.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-    noted: list[int] = []
-    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
-
-    def note(number: int, _: object) -> None:
-        noted.append(number)
-        if len(noted) > 1:
-            signal.signal(number, before[number])
-            signal.raise_signal(number)
-
-    heeded = [number for number in STOP_SIGNALS if before[number] not in (signal.SIG_IGN, None)]
-    for number in heeded:
-        signal.signal(number, note)
-    try:
-        yield lambda: bool(noted)
-    finally:
-        for number in heeded:
-            signal.signal(number, before[number])
-    if noted:
-        signal.raise_signal(noted[0])
-        raise KeyboardInterrupt  # where the handler of another has only made a note

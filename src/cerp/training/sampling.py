@@ -2,25 +2,28 @@
 
 Every batch is a pure function of (seed, epoch, step). So the sampler's whole
 state is two integers, a resumed run sees the batches it would have seen, and
-the processes of a data-parallel run can each draw the global batch and keep
-their slice.
+each process of a data-parallel run draws the rows of its own users to the same
+bit as one process that draws all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from cerp.data.ids import Float32Array, Int64Array
+from cerp.data.ids import Int64Array
 from cerp.data.interactions import Interactions
-from cerp.data.sorting import STRETCH, counts_of
+from cerp.data.sorting import counts_of
 from cerp.errors import ConfigError, DataError
 from cerp.kernels.triton_there import in_use
 from cerp.models.batch import Batch
 from cerp.training.ahead import Ahead
+from cerp.training.epoch_order import EpochOrder, epoch_order
+from cerp.training.shares import Share, cuts_by_weight, share_of, skips_of
 
 
 class Sampler:
@@ -41,6 +44,9 @@ class Sampler:
 
     ``positives`` is for batches of a part: it alone is drawn from, but what
     its users have taken elsewhere is no negative either.
+
+    ``share`` is the rank of a process and how many there are: what the sampler holds is then
+    that of its own users, and so are the rows that it draws of each global batch, perhaps none.
     """
 
     def __init__(
@@ -48,6 +54,7 @@ class Sampler:
         train: Interactions,
         *,
         positives: Interactions | None = None,
+        share: tuple[int, int] = (0, 1),
         batch_size: int,
         negatives: int = 5,
         seed: int = 0,
@@ -71,27 +78,43 @@ class Sampler:
         if len(train) == 0 or (places is not None and len(places) == 0):
             raise DataError("there is nothing to train on: no user has both taken and left items")
 
-        self._num_items, self._most = train.num_items, int(counts.max())
+        self._num_items, self._is_shared = train.num_items, share[1] > 1
+        own = share_of(counts, *share)
+        self._hold(train, own, counts[own.users])
+        self._draw_from(train, own, places)
+        self._epoch: _Epoch | None = None
+        self._ahead = Ahead(self.batch, self.device) if self.device.type == "cuda" else None
+
+    def _hold(self, train: Interactions, own: Share, counts: Int64Array) -> None:
+        """Keep the pairs of the share, whose users are counted from its first in what follows."""
+        self._first_user, self._most = own.users.start, int(counts.max(initial=0))
         # Not train.user_offsets, which would stay with the data: at 20 million users that counts.
         offsets = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
-        # user * num_items + (p_j - j), sorted. User and item of every positive can be read
-        # off it, so this is all that is kept of the data: 8 bytes an interaction.
-        skips = train.keys()
-        for start in range(0, len(skips), STRETCH):
-            stretch = slice(start, start + STRETCH)
-            skips[stretch] -= np.arange(start, start + len(skips[stretch]))
-            skips[stretch] += offsets[train.user[stretch]]
         self._offsets = torch.from_numpy(offsets).to(self.device)
-        self._skips = torch.from_numpy(skips).to(self.device)
-        self._places = None if places is None else torch.from_numpy(places).to(self.device)
-        # Where the stretch of each positive ends, when n is shared out by weight.
-        self._ends = None if train.weight is None else self._shared_out(train.weight, places)
-        self._order: tuple[int, Tensor] | None = None
-        self._ahead = Ahead(self.batch, self.device) if self.device.type == "cuda" else None
+        self._skips = torch.from_numpy(skips_of(train, own, offsets)).to(self.device)
+
+    def _draw_from(self, train: Interactions, own: Share, places: Int64Array | None) -> None:
+        """Keep which of an epoch's positives are of the share: all, or those at some places."""
+        weight, drawn_from = train.weight, own.rows
+        self._num_positives = len(train) if places is None else len(places)
+        self._places: Tensor | None = None
+        if places is not None:
+            weight = None if weight is None else weight[places]
+            drawn_from = slice(*np.searchsorted(places, [own.rows.start, own.rows.stop]).tolist())
+            mine = places[drawn_from] - own.rows.start
+            self._places = torch.from_numpy(mine).to(self.device)
+        self._first, self._count = drawn_from.start, drawn_from.stop - drawn_from.start
+        self._cuts: Tensor | None = None
+        if weight is not None:
+            self._cuts = torch.from_numpy(cuts_by_weight(weight, drawn_from)).to(self.device)
 
     def __len__(self) -> int:
         """Batches per epoch; the last one may be smaller."""
         return -(-self._num_positives // self.batch_size)
+
+    def size_at(self, step: int) -> int:
+        """Positives in the global batch of a step, those of other shares included."""
+        return min(self.batch_size, self._num_positives - step * self.batch_size)
 
     def next_batch(self) -> Batch:
         """The batch at the current place, and one step on."""
@@ -111,18 +134,18 @@ class Sampler:
             yield self.next_batch()
 
     def batch(self, epoch: int, step: int) -> Batch:
-        """The batch at one place of the run."""
-        order = self._order_of(epoch)
-        chosen = order[step * self.batch_size : (step + 1) * self.batch_size]
-        chosen = chosen if self._places is None else self._places[chosen]
-        if in_use(self._skips.device):
-            return self._drawn_by_kernel(chosen, self._generator(epoch, step + 1))
-        chosen = chosen.long()
-        skips = self._skips[chosen]
-        users = skips // self._num_items
-        positives = skips - users * self._num_items + (chosen - self._offsets[users])
-        negatives = self._negatives(users, self._generator(epoch, step + 1))
-        return Batch(users, positives, negatives)
+        """The batch at one place of the run, or the share's rows of it."""
+        chosen = self._chosen(epoch, slice(step * self.batch_size, (step + 1) * self.batch_size))
+        uniform = self._uniform(len(chosen), generator_at(self.device, self.seed, epoch, step + 1))
+        if self._is_shared:
+            rows = torch.nonzero((chosen >= 0) & (chosen < self._count)).flatten()
+            chosen, uniform = chosen[rows], uniform[rows]
+        if self._places is not None:
+            chosen = self._places[chosen]
+        batch = self._drawn(chosen, uniform)
+        if self._first_user:
+            batch.users.add_(self._first_user)
+        return batch
 
     def state_dict(self) -> dict[str, int]:
         """Where the sampler stands."""
@@ -134,62 +157,63 @@ class Sampler:
             raise ConfigError(f"the saved sampler has seed {state['seed']}, this one {self.seed}")
         self.epoch, self.step = state["epoch"], state["step"]
 
-    @property
-    def _num_positives(self) -> int:
-        return len(self._skips if self._places is None else self._places)
+    def _chosen(self, epoch: int, places: slice) -> Tensor:
+        """Numbers of the positives at some places of an epoch, from the first of the share on.
 
-    def _drawn_by_kernel(self, chosen: Tensor, generator: torch.Generator) -> Batch:
-        """The same to the bit, without two dozen small kernels."""
-        from cerp.kernels.draws import drawn_batch
+        Those of other shares are below zero, or beyond the last of the share.
+        """
+        if self._epoch is None or self._epoch.number != epoch:
+            self._epoch = None  # free the old order before the new one is drawn
+            self._epoch = self._begun(epoch)
+        numbers = self._epoch.order.at(places)
+        if self._cuts is not None:
+            # At evenly spaced points of the line that the weights share, shuffled.
+            points = numbers.double() + self._epoch.first_point
+            return torch.searchsorted(self._cuts, points, right=True) - 1
+        return numbers - self._first if self._is_shared else numbers
 
-        draw = self._uniform(len(chosen), generator)
-        return Batch(
-            *drawn_batch(chosen, self._skips, self._offsets, draw, self._num_items, self._most)
-        )
+    def _begun(self, epoch: int) -> _Epoch:
+        order = epoch_order(self._num_positives, generator_at(self.device, self.seed, epoch, 0))
+        generator = generator_at(self.device, self.seed, epoch, 0, 1)
+        first_point = torch.rand((), generator=generator, device=self.device, dtype=torch.float64)
+        return _Epoch(epoch, order, first_point)
+
+    def _drawn(self, chosen: Tensor, uniform: Tensor) -> Batch:
+        """Positives by their numbers, with negatives by uniform draws."""
+        if in_use(self._skips.device):
+            # The same to the bit, without two dozen small kernels.
+            from cerp.kernels.draws import drawn_batch
+
+            return Batch(
+                *drawn_batch(
+                    chosen, self._skips, self._offsets, uniform, self._num_items, self._most
+                )
+            )
+        chosen = chosen.long()
+        skips = self._skips[chosen]
+        users = skips // self._num_items
+        positives = skips - users * self._num_items + (chosen - self._offsets[users])
+        return Batch(users, positives, self._negatives(users, uniform))
 
     def _uniform(self, count: int, generator: torch.Generator) -> Tensor:
         # float64: uniform to one part in 2^53, against at most 2^31 items.
         shape = (count, self.num_negatives)
         return torch.rand(shape, generator=generator, device=self.device, dtype=torch.float64)
 
-    def _negatives(self, users: Tensor, generator: torch.Generator) -> Tensor:
+    def _negatives(self, users: Tensor, uniform: Tensor) -> Tensor:
         start = self._offsets[users]
         free = self._num_items - (self._offsets[users + 1] - start)
-        rank = (self._uniform(len(users), generator) * free[:, None]).long()
+        rank = (uniform * free[:, None]).long()
         key = users[:, None] * self._num_items + rank
         taken_before = torch.searchsorted(self._skips, key, right=True) - start[:, None]
         return rank + taken_before
 
-    def _order_of(self, epoch: int) -> Tensor:
-        if self._order is None or self._order[0] != epoch:
-            self._order = None  # free the old order before the new one is drawn
-            fits = self._num_positives <= torch.iinfo(torch.int32).max
-            order = torch.randperm(
-                self._num_positives,
-                generator=self._generator(epoch, 0),
-                device=self.device,
-                dtype=torch.int32 if fits else torch.int64,
-            )
-            if self._ends is not None:
-                order = self._drawn_by_weight(epoch, order)
-            self._order = (epoch, order)
-        return self._order[1]
 
-    def _shared_out(self, weight: Float32Array, places: Int64Array | None) -> Tensor:
-        ends = np.cumsum(weight if places is None else weight[places], dtype=np.float64)
-        return torch.from_numpy(ends * (len(ends) / ends[-1])).to(self.device)
-
-    def _drawn_by_weight(self, epoch: int, order: Tensor) -> Tensor:
-        """Positives at evenly spaced points of the line that the weights share, shuffled."""
-        assert self._ends is not None
-        generator = generator_at(self.device, self.seed, epoch, 0, 1)
-        start = torch.rand((), generator=generator, device=self.device, dtype=torch.float64)
-        drawn = torch.searchsorted(self._ends, order.double() + start, right=True)
-        # Rounding may put the last point at the very end of the line.
-        return drawn.clamp_(max=self._num_positives - 1).to(order.dtype)
-
-    def _generator(self, epoch: int, step: int) -> torch.Generator:
-        return generator_at(self.device, self.seed, epoch, step)
+class _Epoch(NamedTuple):
+    number: int
+    order: EpochOrder
+    first_point: Tensor
+    """Of those that draw by weight: between 0 and 1."""
 
 
 def generator_at(device: torch.device, *place: int) -> torch.Generator:

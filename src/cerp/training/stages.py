@@ -21,7 +21,7 @@ from cerp.models.recommender import Recommender
 from cerp.training.adam import Adam, Optimizer
 from cerp.training.beside_filter import BETA_RATE, BesideFilter, FilterPairs
 from cerp.training.distillation import taught
-from cerp.training.distributed import all_judge, rank
+from cerp.training.distributed import all_judge, rank, world_size
 from cerp.training.loop import Checkpointing, EarlyStopping, Loop, StageHooks
 from cerp.training.losses import LOSSES
 from cerp.training.objective import Objective
@@ -209,9 +209,10 @@ def score_memory(device: torch.device) -> int:
 def training_sampler(
     model: Recommender, splits: Splits, config: TrainConfig | PruneConfig, seed: int
 ) -> Sampler:
-    """The batches that a stretch of training is configured to have."""
+    """The batches that a stretch of training is configured to have, or this process's rows."""
     return Sampler(
         splits.train,
+        share=(rank(), world_size()),
         batch_size=config.batch_size or default_batch_size(len(splits.train)),
         negatives=config.negatives,
         seed=seed,
