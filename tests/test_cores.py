@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent import futures
+from concurrent.futures import Future
 
 import pytest
 from hypothesis import given
@@ -51,17 +53,23 @@ def test_an_error_in_a_part_reaches_the_caller(
         shared_out(work, range(6))
 
 
-def test_after_an_error_in_the_caller_or_a_helper_no_part_is_begun(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_after_an_error_no_part_is_begun(monkeypatch: pytest.MonkeyPatch):
     allow(2, monkeypatch)
-    both, begun = threading.Barrier(2, timeout=30), []
+    caller, both, begun = threading.get_ident(), threading.Barrier(2, timeout=30), []
+    is_waiting = threading.Event()
+
+    def wait(helpers: list[Future[None]]) -> None:
+        is_waiting.set()
+        futures.wait(helpers)
 
     def work(part: int) -> None:
         begun.append(part)
         both.wait()
-        raise ValueError(f"part {part}")
+        if threading.get_ident() == caller:
+            raise ValueError(f"part {part}")
+        assert is_waiting.wait(30)  # the helper ends its part after the error
 
+    monkeypatch.setattr(cores, "wait", wait)
     with pytest.raises(ValueError, match="part"):
         shared_out(work, range(9))
     assert sorted(begun) == [0, 1]
