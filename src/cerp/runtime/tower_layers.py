@@ -7,8 +7,6 @@ ones that BLAS computes each on one core. NumPy multiplies all of them in one ca
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 
 from cerp.artifact.model import FloatArray
@@ -32,41 +30,40 @@ class TowerLayers:
         self.weights = weights
         rows = (SPREAD - 1) // max(weight.size for weight in weights)
         self.rows = max(1, rows // STEP * STEP)
-        self.block = self.rows * max(1, BLOCK_BYTES // (4 * width * self.rows))
-        padded = self.rows * -(-self.num_items // self.rows)  # whole products
-        self.first = np.zeros((padded, width), dtype=np.float32)
-        self.first[: self.num_items] = first
+        # Filled up with zeros to whole products.
+        self.first = np.zeros((-(-self.num_items // self.rows), self.rows, width), np.float32)
+        self.first.reshape(-1, width)[: self.num_items] = first
+        self.products = max(1, BLOCK_BYTES // self.first[0].nbytes)
 
     def through(self, floors: list[FloatArray]) -> FloatArray:
         """What comes out for each item."""
-        result = np.empty((len(self.first), 1), dtype=np.float32)
-        blocks = [slice(at, at + self.block) for at in range(0, len(result), self.block)]
+        is_shared = self.rows >= FEWEST_ROWS and allowed_threads() > 1
+        if is_shared:
+            first, step = self.first, self.products
+        else:
+            first, step = self.first.reshape(-1, self.first.shape[2]), self.products * self.rows
+        result = np.empty((*first.shape[:-1], 1), dtype=np.float32)
         # The maximum of two arrays of one shape takes half as long as that of an array and a row.
-        tall = [np.repeat(floor[None], self.block, axis=0) for floor in floors]
+        shape = step, *first.shape[1:-1]
+        tall = [np.broadcast_to(floor, (*shape, len(floor))).copy() for floor in floors]
         spare: list[list[FloatArray]] = []
 
-        def fill(block: slice, rows: int | None = None) -> None:
-            """Of one block, with products of so many rows or of all of its rows."""
+        def fill(block: slice) -> None:
             buffers = spare.pop() if spare else [np.empty_like(floor) for floor in tall]
-            items = self.first[block]
-            count = len(items)
-            layers = [*(buffer[:count] for buffer in buffers), result[block]]
-            np.maximum(items, tall[0][:count], out=layers[0])
-            for layer, (inputs, outputs) in enumerate(pairwise(layers)):
-                multiply(inputs, self.weights[layer], outputs, rows or count)
-                if layer + 1 < len(tall):
-                    np.maximum(outputs, tall[layer + 1][:count], out=outputs)
+            values = first[block]
+            count = len(values)
+            outputs = [*buffers[1:], result[block]]
+            for floor, buffer, weight, output in zip(
+                tall, buffers, self.weights, outputs, strict=True
+            ):
+                raised = np.maximum(values, floor[:count], out=buffer[:count])
+                values = np.matmul(raised, weight, out=output[:count])
             spare.append(buffers)
 
-        if self.rows < FEWEST_ROWS or allowed_threads() == 1:
+        blocks = [slice(at, at + step) for at in range(0, len(first), step)]
+        if is_shared:
+            shared_out(fill, blocks)
+        else:
             for block in blocks:
                 fill(block)
-        else:
-            shared_out(lambda block: fill(block, self.rows), blocks)
-        return result[: self.num_items, 0]
-
-
-def multiply(values: FloatArray, weight: FloatArray, out: FloatArray, rows: int) -> None:
-    """Write the product of a matrix and a weight, computed so many rows at a time."""
-    inputs, outputs = weight.shape
-    np.matmul(values.reshape(-1, rows, inputs), weight, out=out.reshape(-1, rows, outputs))
+        return result.reshape(-1)[: self.num_items]
