@@ -9,8 +9,8 @@ Gowalla's size (29,858 users, 40,981 items, 128 dimensions, two codebooks at 99%
 with random values and the real graph are made, one for each backbone: the worst
 case, for random vectors leave nothing to be excluded by `cerp.runtime.bounds`. So are a
 graph filter and a LightGCN with one, which must not take longer than `ALLOWED_MILLISECONDS`
-for the filter alone. Beside the MLP, the float32 products of its layers with all items are measured
-as they are: no list can take less without leaving items out. What is wanted of the MLP and of the
+for the filter alone. The MLP is measured on one and on two cores besides, beside the bare products
+of its layers (`benchmarks/tower_requests.py`). What is wanted of the MLP and of the
 first recommendation (`WANTED`) is written beside what was found.
 
 In fresh interpreters: how long the import takes, how long it takes to the first
@@ -38,7 +38,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-# One core, also for what is measured in processes of its own. Read when NumPy is loaded.
+# One core, also for most of what is measured in processes of its own. Read when NumPy is loaded.
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import numpy as np
@@ -72,8 +72,7 @@ WARM_UP = 2
 SECONDS = 15.0
 """After so long no repeat is begun: the MLP takes seconds for a batch."""
 STARTS = 9
-BARE_ROWS = 1024
-"""Items that go through a layer at a time."""
+TOWER_CORES = (1, 2)
 ALLOWED_IMPORT_MILLISECONDS = 150.0
 ALLOWED_MILLISECONDS = {1: 5.0, BATCH: 60.0}
 """For a request of so many users of Gowalla by the filter: the least CPU time counts, because the
@@ -152,7 +151,7 @@ def main() -> None:
                 "file_bytes": path.stat().st_size,
                 **start_figures(path),
                 **request_figures(runtime, rival),
-                **bare_products(runtime),
+                **tower_figures(path, runtime),
             }
     print(json.dumps(figures, indent=1))
     write_figures(RESULTS / ("serving.json" if models else "serving_random.json"), figures)
@@ -308,26 +307,21 @@ def request_figures(runtime: Runtime, rival: Any) -> dict[str, Any]:
     return figures
 
 
-def bare_products(runtime: Runtime) -> dict[str, Any]:
-    """The products of a tower's layers after the first with all items, in float32, for one user."""
-    weights = runtime.model.weights
+def tower_figures(path: Path, runtime: Runtime) -> dict[str, Any]:
+    """What requests take where there is a tower, which has its items shared out among cores."""
     if runtime.model.head != "tower":
         return {}
-    layers = [
-        np.ascontiguousarray(weights[f"rest.{layer}.weight"].T, dtype=np.float32)
-        for layer in range(len(weights) // 2 - 1)
-    ]
-    inputs = [
-        np.ones((min(BARE_ROWS, len(runtime.items)), len(layer)), np.float32) for layer in layers
-    ]
-    blocks = len(runtime.items) / len(inputs[0])
-    least = float("inf")
-    for _ in range(REPEATS[1] // 10):
-        started = time.process_time()
-        for layer, rows in zip(layers, inputs, strict=True):
-            rows @ layer
-        least = min(least, time.process_time() - started)
-    return {"least_cpu_milliseconds_of_bare_products": round(1e3 * blocks * least, 3)}
+    script = Path(__file__).with_name("tower_requests.py")
+    found = []
+    for cores in TOWER_CORES:
+        done = subprocess.run(
+            [sys.executable, script, path],
+            env={**os.environ, "OMP_NUM_THREADS": str(cores)},
+            check=True,
+            stdout=subprocess.PIPE,
+        )
+        found.append(json.loads(done.stdout))
+    return {"requests_by_cores": found}
 
 
 def summary(milliseconds: dict[str, list[float]], size: int) -> dict[str, Any]:

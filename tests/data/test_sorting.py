@@ -12,7 +12,7 @@ from cerp.data.sorting import counts_of, sort_on_cores, user_stretches
 @pytest.mark.parametrize("cores", [1, 2, 3])
 @pytest.mark.parametrize("count", [0, 1, 7, 1000])
 def test_all_cores_sort_as_one_does(cores: int, count: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sorting, "available_cores", lambda: cores)
+    monkeypatch.setattr(sorting, "allowed_threads", lambda: cores)
     monkeypatch.setattr(sorting, "MANY", 2)
     values = np.random.default_rng(count).integers(-50, 50, count)
     expected = sorted(values.tolist())

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from typing import Any
@@ -94,7 +93,7 @@ def test_rows_on_several_cores_are_ranked_as_on_one(
     scores = np.random.default_rng(rows).integers(0, 9, (rows, 700)).astype(np.float32)
     columns, best = top_k(scores, 5)
     monkeypatch.setattr(ranking, "MANY_SCORES", 1)
-    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    monkeypatch.setattr(ranking, "allowed_threads", lambda: 3)
     assert np.array_equal(top_k(scores, 5)[0], columns)
     assert np.array_equal(top_k(scores, 5)[1], best)
     scores[-1, 3] = np.nan

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cerp import cores
+from cerp.runtime import tower_layers
 from cerp.runtime.scoring import Excluded, best_of
 from cerp.runtime.tower import TowerHead
+from cerp.runtime.tower_layers import TowerLayers
 
 NOTHING = Excluded(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
 
@@ -61,3 +64,30 @@ def test_a_tower_beyond_single_precision_is_scored_exactly(part: str):
         head.estimates.longest = 1.0
         head.rest[0].weight[:] = 1e39
     assert head.estimates.margin(head.estimates.shifts(queries)) is None
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    num_items=st.integers(1, 300),
+    threads=st.integers(1, 4),
+    spread=st.integers(1, 3000),
+    block_bytes=st.integers(1, 4000),
+)
+def test_items_go_through_the_layers_alike_whatever_the_threads_blocks_and_products(
+    seed: int, num_items: int, threads: int, spread: int, block_bytes: int
+):
+    rng = np.random.default_rng(seed)
+    first = rng.integers(-9, 9, (num_items, 8)).astype(np.float32)
+    weights = [rng.integers(-9, 9, shape).astype(np.float32) for shape in ((8, 4), (4, 3), (3, 1))]
+    floors = [rng.integers(-9, 9, width).astype(np.float32) for width in (8, 4, 3)]
+    expected = first
+    for floor, weight in zip(floors, weights, strict=True):
+        expected = np.maximum(expected, floor) @ weight  # exact: small whole numbers
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        for name in cores.TOLD_BY:
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setattr(cores, "available_cores", lambda: threads)
+        monkeypatch.setattr(tower_layers, "SPREAD", spread)
+        monkeypatch.setattr(tower_layers, "BLOCK_BYTES", block_bytes)
+        found = TowerLayers(first, weights).through(floors)
+    np.testing.assert_array_equal(found, expected[:, 0])

@@ -283,14 +283,16 @@ def test_serving_leaves_the_other_cores_alone_and_collects_no_old_garbage():
     told = """
 import gc, numpy
 from threadpoolctl import threadpool_info
+from cerp.cores import allowed_threads
 from cerp.server.running import settle
 settle()
 print({one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"})
+print(allowed_threads())
 print(gc.get_freeze_count() > 10_000)
 """
     environment = {**os.environ, "OMP_NUM_THREADS": "2"}
     done = subprocess.run([sys.executable, "-c", told], env=environment, capture_output=True)
-    assert done.stdout.decode().split() == ["{1}", "True"]
+    assert done.stdout.decode().split() == ["{1}", "1", "True"]
 
 
 def test_a_batch_is_made_in_bounded_steps(monkeypatch: pytest.MonkeyPatch):

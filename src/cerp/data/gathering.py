@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from cerp.cores import available_cores
+from cerp.cores import shared_out
 from cerp.data.ids import Int32Array, Int64Array
 from cerp.data.sorting import STRETCH, sort_on_cores
 
@@ -152,8 +151,7 @@ class Gathering:
         if len(blocks) == 1:
             sort_on_cores(blocks[0])
             return
-        with ThreadPoolExecutor(available_cores()) as threads:
-            list(threads.map(np.ndarray.sort, blocks))
+        shared_out(np.ndarray.sort, blocks)
 
     def _merge(self) -> list[int]:
         """Move the first row of every pair to the front; gives where each block ends then."""

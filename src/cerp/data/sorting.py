@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cerp.cores import available_cores
+from cerp.cores import allowed_threads, shared_out
 from cerp.data.ids import Int64Array
 
 MANY = 1 << 16
@@ -22,12 +21,11 @@ LONG_STRETCH = 1 << 20
 
 def sort_on_cores(values: Int64Array) -> None:
     """Each core sorts a part, and a stable sort, which looks for runs, merges the parts."""
-    parts = min(available_cores(), len(values) // MANY)
+    parts = min(allowed_threads(), len(values) // MANY)
     if parts < 2:
         values.sort()
         return
-    with ThreadPoolExecutor(parts) as threads:
-        list(threads.map(np.ndarray.sort, np.array_split(values, parts)))
+    shared_out(np.ndarray.sort, np.array_split(values, parts))
     values.sort(kind="stable")
 
 

@@ -16,14 +16,13 @@ ranked is k blocks a row instead of the catalogue, however many scores are equal
 
 from __future__ import annotations
 
-import os
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from cerp.cores import allowed_threads, shared_out
 from cerp.errors import ConfigError, ScoreError
 
 if TYPE_CHECKING:
@@ -116,12 +115,11 @@ def _on_all_cores(
     scores: npt.NDArray[np.floating[Any]], k: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.floating[Any]]]:
     """`_numpy_top_k`, where there are many scores with some of the rows on each core."""
-    cores = min(os.cpu_count() or 1, len(scores))
-    if scores.size < MANY_SCORES or cores == 1:
+    threads = min(allowed_threads(), len(scores))
+    if scores.size < MANY_SCORES or threads == 1:
         return _numpy_top_k(scores, k)
-    with ThreadPoolExecutor(cores) as threads:
-        found = threads.map(lambda rows: _numpy_top_k(rows, k), np.array_split(scores, cores))
-        columns, best = zip(*found, strict=True)
+    found = shared_out(lambda rows: _numpy_top_k(rows, k), np.array_split(scores, threads))
+    columns, best = zip(*found, strict=True)
     return np.concatenate(columns), np.concatenate(best)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
 
+from cerp.cores import shared_out
 from cerp.data.ids import Int32Array
 from cerp.data.splits import Part, Splits
 from cerp.evaluation.cold_start import items_without_rows
@@ -90,8 +89,7 @@ def list_values(
 
     rows = max(1, CHUNK_BYTES // (4 * splits.num_items))
     chunks = [users[start : start + rows] for start in range(0, len(users), rows)]
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        return np.concatenate(list(threads.map(judged, chunks)), axis=1)
+    return np.concatenate(shared_out(judged, chunks), axis=1)
 
 
 def mean_metrics(

@@ -8,14 +8,13 @@ in ascending order: the result is the same bit by bit with and without SciPy.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from cerp.artifact.model import FloatArray, Seen
-from cerp.cores import available_cores
+from cerp.cores import shared_out
 from cerp.data.ids import Int64Array
 
 DoubleArray = npt.NDArray[np.float64]
@@ -62,9 +61,7 @@ class Propagation:
             columns = slice(start, start + self.width)
             result[:, columns] = self.through(table[:, columns].astype(np.float64))
 
-        with ThreadPoolExecutor(available_cores()) as pool:
-            for _ in pool.map(fill, range(0, table.shape[1], self.width)):
-                pass  # an error in a thread is raised here
+        shared_out(fill, range(0, table.shape[1], self.width))
         return result
 
 

@@ -8,16 +8,17 @@ from typing import NamedTuple
 import numpy as np
 
 from cerp.artifact.model import FloatArray, ShippedModel
-from cerp.data.ids import Id, Ids, Int32Array
+from cerp.data.ids import Id, Int32Array
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError
-from cerp.evaluation.evaluate import Scorer, entries_of
+from cerp.evaluation.evaluate import Scorer
+from cerp.runtime.about import AboutModel
 from cerp.runtime.coded_lists import CodedLists, Places, checked_length, distinct, joined
 from cerp.runtime.cold_start import Unknown
+from cerp.runtime.histories import OfHistories
 from cerp.runtime.limits import MAX_MEMORY, Limits
 from cerp.runtime.mixture_ranker import ranker_of
 from cerp.runtime.neighbour_ranker import ASK_BY_ITEMS
-from cerp.runtime.rankers import Ranker
 from cerp.runtime.scoring import blocks
 from cerp.runtime.selection import Lists
 
@@ -35,7 +36,7 @@ class Recommendation(NamedTuple):
     """The model's own: higher is better, and that is all it means."""
 
 
-class Runtime:
+class Runtime(AboutModel):
     """A model ready to recommend; see `cerp.runtime` for its arithmetic.
 
     Nothing changes after construction but what is computed once on first use,
@@ -75,72 +76,6 @@ class Runtime:
         ranker = ranker_of(model, limits, one_list_first=one_list_first)
         self._ranker = self._unknown.ranker(ranker)
         self._lists = CodedLists(self._ranker, self._unknown, model.seen)
-
-    def __repr__(self) -> str:
-        """Who is in it, how it scores, what it takes, and how good it was."""
-        size = None if self.file_bytes is None else f"{self.file_bytes:,} bytes"
-        precision = None if self.model.precision is None else f"values in {self.model.precision}"
-        ndcg = self.test_ndcg
-        numbers = f", {self.model.dim} numbers a vector" if self.model.embedding else ""
-        who = "no users, " if self.is_item_only else f"{len(self.users):,} users x "
-        lines = [
-            f"Runtime: {who}{len(self.items):,} items",
-            f"  scores: {self.scoring}{numbers}",
-            f"  file: {', '.join(filter(None, (size, precision)))}" if size or precision else None,
-            None if ndcg is None else f"  test NDCG@10: {ndcg:.4f}",
-        ]
-        return "\n".join(line for line in lines if line is not None)
-
-    @property
-    def users(self) -> Ids:
-        """Original ids of the users there are."""
-        return self.model.users
-
-    @property
-    def items(self) -> Ids:
-        """Original ids of the items there are."""
-        return self.model.items
-
-    @property
-    def titles(self) -> list[str] | None:
-        """What to call items, in the order of `items`, where the file says it."""
-        return self.model.titles
-
-    @property
-    def trained_on(self) -> str | None:
-        """The fingerprint of its training data, where the file says it."""
-        found = self.model.facts.get("fingerprint")
-        return found if isinstance(found, str) else None
-
-    @property
-    def test_ndcg(self) -> float | None:
-        """NDCG@10 on the test part when it was trained, where the file says it."""
-        found: object = self.model.facts
-        for key in ("metrics", "test", "ndcg@10"):
-            found = found.get(key) if isinstance(found, dict) else None
-        return float(found) if isinstance(found, int | float) else None
-
-    @property
-    def is_item_only(self) -> bool:
-        """Whether it knows items and no users: then `recommend_for` is the way to ask."""
-        return self.model.is_item_only
-
-    @property
-    def scoring(self) -> str:
-        """How a score comes about, in words."""
-        if self.model.neighbours is not None:
-            return "weights between items"
-        is_sharp = self.model.filter is not None and self.model.filter.sharpening is not None
-        paths = "sharpened graph filter" if is_sharp else "graph filter"
-        if self.model.head is None:
-            return paths
-        words = "dot product" if self.model.head == "dot" else "tower (MLP)"
-        if self.model.sums is not None:
-            words += " with the sum of one's items"
-        layers = self.model.layers
-        passes = "1 layer" if layers == 1 else f"{layers} layers"
-        words += f" after {passes} of propagation" if layers else ""
-        return words if self.model.filter is None else f"{words}, with {paths}"
 
     @property
     def takes_liked_items(self) -> bool:
@@ -408,7 +343,7 @@ class Runtime:
 
         So an item-only model is judged as it is used; `cerp.evaluate` does this by itself.
         """
-        return _OfHistories(self._ranker, train)
+        return OfHistories(self._ranker, train)
 
     def seen(self, user: Id) -> list[Id]:
         """What a user has in training.
@@ -451,17 +386,3 @@ class Runtime:
         """Lists by original ids."""
         places = list(map(Recommendation, self.items.decode(found.columns), found.scores.tolist()))
         return [places[start:end] for start, end in zip(found.starts, found.ends, strict=True)]
-
-
-class _OfHistories:
-    """Users as nobody knows them: by what they took."""
-
-    def __init__(self, ranker: Ranker, train: Interactions) -> None:
-        self._ranker, self._train = ranker, train
-
-    def score_all(self, users: Int32Array) -> FloatArray:
-        """Scores of every item for users by their codes."""
-        rows, items = entries_of(self._train, users)
-        ends = np.searchsorted(rows, np.arange(1, len(users)))
-        asked = self._ranker.of_histories(np.split(items, ends))
-        return self._ranker.scores(asked, slice(None))

@@ -27,9 +27,8 @@ from cerp.runtime.scoring import (
     norms,
 )
 from cerp.runtime.selection import SMALLEST, UNIT_ROUNDOFF, Lists, contenders, product_error, ranked
+from cerp.runtime.tower_layers import TowerLayers
 
-ESTIMATE_BYTES = 2**21
-"""Of the first layer of a block of items: a block goes through all layers at a time."""
 MOST_CONTENDERS = 0.25
 """Where a larger share of the items may be in a list, all of them are scored exactly."""
 
@@ -132,8 +131,9 @@ class Estimates:
         self.longest = norms(item_halves).max()
         self.layers = layers
         with np.errstate(over="ignore"):  # `margin` refuses what does not fit
-            self.item_halves = item_halves.astype(np.float32)
-            self.single = [weight.astype(np.float32) for weight, _ in layers]
+            self.single = TowerLayers(
+                item_halves.astype(np.float32), [weight.astype(np.float32) for weight, _ in layers]
+            )
 
     @cached_property
     def _sizes(self) -> list[tuple[int, float, float]]:
@@ -169,16 +169,10 @@ class Estimates:
 
     def scores(self, shifts: list[DoubleArray]) -> FloatArray:
         """Of all items for each query."""
-        num_items, width = self.item_halves.shape
         last = shifts[-1][:, 0].astype(np.float32)
         least = [-shift.astype(np.float32) for shift in shifts[:-1]]
-        result = np.empty((len(last), num_items), dtype=np.float32)
+        result = np.empty((len(last), self.single.num_items), dtype=np.float32)
         for query, row in enumerate(result):
-            for block in blocks(num_items, 4 * width, ESTIMATE_BYTES):
-                values = np.maximum(self.item_halves[block], least[0][query])
-                for weight, floor in zip(self.single[:-1], least[1:], strict=True):
-                    values = values @ weight
-                    np.maximum(values, floor[query], out=values)
-                row[block] = (values @ self.single[-1])[:, 0]
+            row[:] = self.single.through([floor[query] for floor in least])
         result += last[:, None]
         return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from typing import Any, cast
 
@@ -47,12 +48,13 @@ def make_server(
 def settle() -> None:
     """Get this process ready to do nothing else than serve.
 
-    Products of matrices take one core: on all of them they would leave none to the event loop,
-    and each request that waits is another product. All that is there is left out of garbage
+    A list takes one core: on all of them it would leave none to the event loop, and each request
+    that waits is another list. All that is there is left out of garbage
     collection, for it stays to the end: a full one looks at every object of the model and of the
     libraries, and nothing else happens for those 35 ms.
     """
     threadpool_limits(1, "blas")
+    os.environ["OMP_NUM_THREADS"] = "1"  # which `cerp.cores` obeys
     gc.collect()
     gc.freeze()
 
