@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cerp.artifact.numbers import LARGEST_NUMBER
-from cerp.data.formats.duckdb_scan import Database
+from cerp.data.formats.duckdb_memory import Database
 from cerp.data.interactions import Interactions
 from cerp.data.readers import read, read_titles
 from cerp.errors import CerpError

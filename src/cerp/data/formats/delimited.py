@@ -11,15 +11,8 @@ from pathlib import Path
 from cerp.data.formats import text_files
 from cerp.data.formats.base import COLUMN_OPTIONS, LAYOUT_OPTIONS, FileFormat, SourceFile
 from cerp.data.formats.columns import Origin, Wanted, choose_columns
-from cerp.data.formats.duckdb_scan import (
-    Database,
-    Scan,
-    ScanError,
-    exact,
-    quoted,
-    read_scan,
-    with_columns,
-)
+from cerp.data.formats.duckdb_memory import Database, ScanError, exact, quoted
+from cerp.data.formats.duckdb_scan import Scan, read_scan, with_columns
 from cerp.data.formats.sniffing import Layout, Record, records, sniff
 from cerp.data.formats.times import INSTANT_FIRST, TEXT_READINGS, time_readings
 from cerp.data.interactions import Interactions

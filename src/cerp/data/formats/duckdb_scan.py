@@ -8,12 +8,9 @@ the rows to the ids.
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +24,7 @@ from cerp.data.formats.columns import (
     unreadable_rating_error,
     unusable_weight_error,
 )
+from cerp.data.formats.duckdb_memory import Database, ScanError
 from cerp.data.formats.hash_codes import codes_of
 from cerp.data.formats.times import (
     KEEP_THE_UNIT,
@@ -42,7 +40,7 @@ from cerp.data.ids import Ids, Int32Array
 from cerp.data.interactions import Interactions
 from cerp.data.sorting import LONG_STRETCH, counts_of
 from cerp.data.source_facts import MOST_EVENTS, SourceFacts, is_event_name, mixed_events
-from cerp.errors import ConfigError, DataError, MissingExtra
+from cerp.errors import ConfigError
 
 HASH = "hash({})"
 """Of an id, as 64 bits without a sign."""
@@ -56,10 +54,6 @@ BESIDE_PAIRS: Mapping[str, tuple[str, npt.DTypeLike]] = {
     "weight": ("weight::double", np.float64),
 }
 """Role -> expression and type of what a row has beside its ids."""
-
-
-class ScanError(DataError):
-    """DuckDB could not read a source; the message is the first line of its own."""
 
 
 @dataclass(frozen=True)
@@ -79,70 +73,6 @@ class Scan:
     """Which rows to keep, besides those that ``min_rating`` does."""
     ids: Mapping[str, str] = field(default_factory=lambda: dict.fromkeys(SIDES, "{0}"))
     """How a distinct value of each side becomes an id, one to one; NULL where it is none."""
-
-
-def exact(path: Path) -> str:
-    """How DuckDB is told a path: it takes ``* ? [`` for a pattern, ``~`` and ``file:`` for more."""
-    return re.sub(r"[*?[]", r"[\g<0>]", os.path.abspath(path))  # noqa: PTH100 - keeps links
-
-
-def quoted(name: str) -> str:
-    """A name as SQL has it."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-class Database:
-    """A DuckDB database in memory: silent, in UTC, and off the network."""
-
-    def __init__(self) -> None:
-        try:
-            import duckdb
-        except ImportError:
-            raise MissingExtra("Reading tables", "duckdb", "train") from None
-        offline: dict[str, Any] = {
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-        }
-        self._connection: Any = duckdb.connect(":memory:", config=offline)
-        self._error = duckdb.Error
-        self.rows("set enable_progress_bar = false")
-        self.rows("set timezone = 'UTC'")
-
-    def register(self, name: str, table: Any) -> None:
-        """Make a table in memory known by a name."""
-        try:
-            self._connection.register(name, table)
-        except self._error as error:
-            raise ScanError(str(error).partition("\n")[0]) from None
-
-    def rows(self, sql: str, given: Mapping[str, Any] | None = None) -> list[Any]:
-        """The result of a statement as tuples."""
-        return self._run(sql, given, "fetchall")  # type: ignore[no-any-return]
-
-    def arrays(self, sql: str) -> dict[str, Any]:
-        """The result of a query as NumPy arrays by column, masked where there is a NULL."""
-        return self._run(sql, None, "fetchnumpy")  # type: ignore[no-any-return]
-
-    def hand_back(self) -> None:
-        """Give the memory of dropped tables and columns back to the system.
-
-        DuckDB keeps it for tables to come; only a change of its settings lets it go at once.
-        """
-        ((threads,),) = self.rows("select current_setting('threads')")
-        for count in (threads + 1, threads):
-            self.rows(f"set threads = {count}")
-
-    def _run(self, sql: str, given: Mapping[str, Any] | None, fetch: str) -> Any:
-        try:
-            return getattr(self._connection.execute(sql, given), fetch)()
-        except self._error as error:
-            raise ScanError(str(error).partition("\n")[0]) from None
-
-    def __enter__(self) -> Database:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._connection.close()
 
 
 def read_scan(database: Database, scan: Scan, wanted: Wanted, origin: Origin) -> Interactions:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from cerp.data.formats.columns import Origin, Wanted, choose_columns
-from cerp.data.formats.duckdb_scan import Database, Scan, quoted, read_scan, with_columns
+from cerp.data.formats.duckdb_memory import Database, quoted
+from cerp.data.formats.duckdb_scan import Scan, read_scan, with_columns
 from cerp.data.formats.times import INSTANT, SECONDS, TEXT_READINGS, WHOLE_NUMBER, time_readings
 from cerp.data.interactions import Interactions
 from cerp.errors import DataError
