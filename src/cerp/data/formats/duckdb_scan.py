@@ -8,7 +8,7 @@ the rows to the ids.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -34,7 +34,7 @@ from cerp.data.formats.times import (
     mixed_units_error,
     unreadable_time_error,
 )
-from cerp.data.formats.vocabulary import Vocabulary, native_order
+from cerp.data.formats.vocabulary import Vocabulary, coded_in_native_order
 from cerp.data.gathering import Gathering
 from cerp.data.ids import Ids, Int32Array
 from cerp.data.interactions import Interactions
@@ -100,8 +100,16 @@ def read_scan(database: Database, scan: Scan, wanted: Wanted, origin: Origin) ->
             del coding  # which has the codes too
             if codes.max(initial=-1) + 1 != len(vocabulary.values):
                 codes = _codes_by_id(database, side, kept)
-            sides.append(_in_native_order(vocabulary, codes, side, scan, wanted, origin))
-            del vocabulary, codes
+            ordered = coded_in_native_order(
+                vocabulary,
+                codes,
+                side,
+                origin,
+                is_text=scan.is_text,
+                as_strings=wanted.ids == "string",
+            )
+            sides.append(ordered)
+            del vocabulary, codes, ordered
             if rows > MANY_ROWS:
                 database.rows(f'alter table loaded drop column "{side}"')
                 database.hand_back()
@@ -116,27 +124,11 @@ def read_scan(database: Database, scan: Scan, wanted: Wanted, origin: Origin) ->
 
 
 def with_columns(
-    data: Interactions,
-    database: Database,
-    scan: Scan,
-    names: Sequence[Column],
-    expressions: Sequence[str],
-    roles: Roles,
+    data: Interactions, names: Sequence[Column], roles: Roles, warnings: Iterable[str] = ()
 ) -> Interactions:
     """The same, saying which columns were read and which were not, and what is odd about that."""
     assert data.source is not None
     read = {position for _, position in roles.present()}
-    warnings = []
-    for position, name in enumerate(names):
-        if position in read or not is_event_name(str(name)):
-            continue
-        counts = database.rows(
-            f"select {expressions[position]}, count(*) from {scan.table} "
-            f"group by 1 order by 2 desc, 1 limit {MOST_EVENTS + 1}",
-            scan.given,
-        )
-        if scan.where is None and 1 < len(counts) <= MOST_EVENTS:
-            warnings.append(mixed_events(str(name), counts))
     source = replace(
         data.source,
         columns={role: names[position] for role, position in roles.present()},
@@ -145,6 +137,30 @@ def with_columns(
         warnings=(*data.source.warnings, *warnings),
     )
     return replace(data, source=source)
+
+
+def ignored_events(names: Sequence[Column], roles: Roles) -> list[int]:
+    """The columns that say what happened, and are not read."""
+    read = {position for _, position in roles.present()}
+    return [k for k, name in enumerate(names) if k not in read and is_event_name(str(name))]
+
+
+def event_warnings(
+    database: Database,
+    scan: Scan,
+    names: Sequence[Column],
+    expressions: Sequence[str],
+    roles: Roles,
+) -> Iterator[str]:
+    """What is odd about columns that say what happened, and are not read."""
+    for position in ignored_events(names, roles):
+        counts = database.rows(
+            f"select {expressions[position]}, count(*) from {scan.table} "
+            f"group by 1 order by 2 desc, 1 limit {MOST_EVENTS + 1}",
+            scan.given,
+        )
+        if scan.where is None and 1 < len(counts) <= MOST_EVENTS:
+            yield mixed_events(str(names[position]), counts)
 
 
 def times_of_text(
@@ -323,25 +339,6 @@ def _codes_by_id(database: Database, side: str, kept: str) -> Int32Array:
         "as code from ids) select code from loaded join numbered "
         f'on "{side}" is not distinct from id where {kept} order by loaded.rowid'
     )["code"]
-
-
-def _in_native_order(
-    vocabulary: Vocabulary,
-    codes: Int32Array,
-    side: str,
-    scan: Scan,
-    wanted: Wanted,
-    origin: Origin,
-) -> tuple[Ids, Int32Array]:
-    """Ids of one side in native order, and codes by first appearance as those of that order."""
-    ids, rank = native_order(
-        vocabulary, side, origin, is_text=scan.is_text, as_strings=wanted.ids == "string"
-    )
-    if not np.array_equal(rank, np.arange(len(rank))):  # often it is the same
-        for start in range(0, len(codes), LONG_STRETCH):
-            stretch = codes[start : start + LONG_STRETCH]
-            stretch[:] = rank[stretch]
-    return ids, codes
 
 
 def _refuse_bad_ratings(database: Database, origin: Origin) -> None:
