@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cerp.data.formats.columns import (
+    SIDES,
     Column,
     Origin,
     Roles,
@@ -45,7 +46,6 @@ from cerp.errors import ConfigError
 HASH = "hash({})"
 """Of an id, as 64 bits without a sign."""
 
-SIDES = ("user", "item")
 MANY_ROWS = 1 << 24
 """Beyond so many, what has been read of the table is let go at once, and nothing is done beside
 something else: the less memory is worth more than the seconds."""

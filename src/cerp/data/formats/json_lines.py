@@ -13,9 +13,9 @@ import numpy as np
 
 from cerp.data.formats import text_files
 from cerp.data.formats.base import FileFormat, SourceFile
-from cerp.data.formats.columns import Column, Origin, Wanted, choose_columns
+from cerp.data.formats.columns import SIDES, Column, Origin, Wanted, choose_columns
 from cerp.data.formats.duckdb_memory import Database, ScanError, exact, quoted
-from cerp.data.formats.duckdb_scan import SIDES, Scan, condition_error, read_scan
+from cerp.data.formats.duckdb_scan import Scan, condition_error, read_scan
 from cerp.data.formats.frames import Values, kept_rows, named, read_columns
 from cerp.data.formats.line_form import json_form
 from cerp.data.formats.regular_text import RegularText

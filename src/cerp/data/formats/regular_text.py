@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cerp.cores import available_cores
-from cerp.data.formats.columns import Origin, Wanted
+from cerp.data.formats.columns import SIDES, Origin, Wanted
 from cerp.data.formats.hash_codes import codes_of_words
 from cerp.data.formats.line_cutter import (
     MOST_DIGITS,
@@ -39,14 +39,13 @@ from cerp.data.sorting import STRETCH, counts_of
 from cerp.data.source_facts import SourceFacts
 from cerp.errors import DataError
 
-SIDES = ("user", "item")
 UNDERSTOOD = {"user", "item", "rating", "time", "ids"}
 """What a caller may ask for; a rating is not read unless it decides which rows are kept."""
 CHUNK_BYTES = 1 << 21
 """Of a file at a time: little enough to stay in the cache, and so much that threads, which take
 turns between steps of NumPy, seldom wait for each other."""
-MOST_ROWS = 1 << 24
-"""More are left to DuckDB, which holds less of them at a time."""
+MOST_HELD = 1 << 26
+"""Words of ids, half a gigabyte: files with more are left to DuckDB, which holds less at a time."""
 LINE_BREAK = ord("\n")
 
 
@@ -83,7 +82,8 @@ class RegularText:
     def _all_rows(self) -> list[_Rows]:
         starts = range(self.start, self.plain.stat().st_size, CHUNK_BYTES)
         first = self._rows(self.start)  # by itself: most files that are odd are so at once
-        if len(first.ids["user"][0]) * len(starts) > MOST_ROWS:
+        held = sum(len(word) for words in first.ids.values() for word in words)
+        if held * len(starts) > MOST_HELD:
             raise OtherFormError("there are too many rows")
         with ThreadPoolExecutor(available_cores()) as threads:
             return [first, *threads.map(self._rows, starts[1:])]
