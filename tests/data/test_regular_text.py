@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cerp.data.formats import regular_text
+from cerp.data.formats import json_lines, regular_text
 from cerp.data.formats.hash_codes import codes_of_words
 from cerp.data.formats.line_cutter import bytes_of_line, cut, numbers_of
 from cerp.data.formats.line_form import Field, LineForm, delimited_form, json_form
@@ -170,6 +170,55 @@ def test_what_is_not_for_cutting_is_read_all_the_same(
     module, _, name = patched.partition(".")
     monkeypatch.setattr(f"cerp.data.formats.{module}.{name}", value)
     assert told(path)[:5] == EXPECTED
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    assert told(path)[0] is MissingExtra
+
+
+TIMED = "user,item,time\nann,x,1000000001\nbob,y,1000000002\n"
+SHOPS = "user,item,shop\nann,x,a b\nbob,y,c\n"
+QUOTED = TIMED.replace("bob", '"bob"').replace("ann", '"ann"')
+OBJECTS = '{"user": 1, "item": "x", "time": 5}\n{"user": 2, "item": "y", "time": 6}\n'
+WITH_DAYS = OBJECTS.replace("5", '"2020-01-05"').replace("6", '"2020-01-06"')
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [
+        ("a.csv", TIMED, "cy,z,\n"),
+        ("a.csv", TIMED, "cy,z,007\n"),
+        ("a.csv", TIMED.replace("100", 9 * "100"), ""),
+        ("a.csv", TIMED, "cy,z,1000000000003\n"),
+        ("a.csv", TIMED, "cy,z,1.5\n"),
+        ("a.csv", TIMED, "c" + 50 * "y" + ",z,3\n"),
+        ("a.csv", TIMED, "cy\n"),
+        ("a.csv", SHOPS, 'c"y,z,d\n'),
+        ("a.csv", SHOPS, "cy,z,d,3\n"),
+        ("a.csv", SHOPS, "cy,z,d\r\n"),
+        ("a.csv", SHOPS, "cy,é,d\n"),
+        ("a.csv", QUOTED, "cy,z,3\n"),
+        ("a.csv", QUOTED, '"c""y",z,3\n'),
+        ("a.csv", QUOTED, '"cy";z,3\n'),
+        ("a.csv", TIMED.replace("\n", "\r\n"), "cy,z,3\ra\n"),
+        ("a.dat", SHOPS.replace(",", "::"), "cy:z::d::\n"),
+        ("a.dat", SHOPS.replace(",", "::"), "cy::z::d:\n"),
+        ("a.jsonl", OBJECTS, '{"user": 3, "Item": "z", "time": 7}\n'),
+        ("a.jsonl", OBJECTS, '{"user": 3, "item": "\\t", "time": 7}\n'),
+        ("a.jsonl", OBJECTS, '{"user": 3, "item": "z", "time": 07}\n'),
+        ("a.jsonl", OBJECTS, '{"user": 3, "item": "z", "time": 7},\n'),
+        ("a.jsonl", OBJECTS, '{"user": 3, "item": "z"}\n'),
+        ("a.jsonl", OBJECTS, '{"user": ' + 30 * "3" + ', "item": "z", "time": 7}\n'),
+        ("a.jsonl", '{"user": 3, "item": "z"}\n', OBJECTS),
+        ("a.jsonl", WITH_DAYS, ""),
+    ],
+)
+def test_a_line_of_another_form_is_for_the_other_readers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, line: str
+):
+    monkeypatch.setattr(json_lines, "LINES_FOR_NAMES", 2)  # which are parsed at once
+    path = tmp_path / name
+    path.write_bytes((text + line).encode())
+    first, second = both(path)
+    assert first == second
     monkeypatch.setitem(sys.modules, "duckdb", None)
     assert told(path)[0] is MissingExtra
 

@@ -87,8 +87,7 @@ class DelimitedFile:
     def _read_regular(self, wanted: Wanted, roles: Roles, origin: Origin) -> Interactions | None:
         """The interactions, where all lines are of one form."""
         layout = self.layout
-        # A header beyond one line has breaks in its names; kinds of events are for DuckDB to count.
-        if layout.skip > 1 or ignored_events(layout.columns, roles):
+        if ignored_events(layout.columns, roles):  # which DuckDB counts
             return None
         with self.plain.open("rb") as file:
             start = sum(map(len, itertools.islice(file, layout.skip)))
