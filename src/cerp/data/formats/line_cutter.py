@@ -35,6 +35,7 @@ def _repeated(byte: int) -> np.uint64:
 ONES, HIGHEST_BITS = _repeated(1), _repeated(0x80)
 BLANK, ZERO = _repeated(ord(" ")), _repeated(ord("0"))
 BEYOND_NINE = _repeated(0x80 - 10)
+POWERS = np.array([10**count for count in range(WORD + 1)], dtype=np.uint64)
 
 
 class OtherFormError(DataError):
@@ -80,9 +81,6 @@ def numbers_of(digits: Cut) -> Int64Array:
         count = np.clip(digits.length - place * WORD, 0, WORD)
         numbers = numbers * POWERS.take(count) + _number(word, count)
     return numbers.view(np.int64)
-
-
-POWERS = np.array([10**count for count in range(WORD + 1)], dtype=np.uint64)
 
 
 def _number(word: Words, count: Int64Array) -> Words:

@@ -1,7 +1,7 @@
 """Text whose lines are all of one form, cut by NumPy on all cores.
 
-Most tables of interactions are that plain, and take half of the time that a database takes over
-them. Whatever is not, from a quote within a field to a missing id, is left to the other readers,
+Most tables of interactions are that plain, and take two thirds of the time that a database takes
+over them. Whatever is not, from a quote within a field to a missing id, is left to the other readers,
 which also say what is wrong with it: what they would read is read here, or nothing is.
 """
 
@@ -46,6 +46,8 @@ CHUNK_BYTES = 1 << 21
 turns between steps of NumPy, seldom wait for each other."""
 MOST_HELD = 1 << 26
 """Words of ids, half a gigabyte: files with more are left to DuckDB, which holds less at a time."""
+MOST_THREADS = 4
+"""Each holds Python's lock for a moment at every step: many would do little but wait for it."""
 LINE_BREAK = ord("\n")
 
 
@@ -71,7 +73,7 @@ class RegularText:
             rows = self._all_rows()
             time = _times(rows)
             code = partial(self._coded, rows, origin=origin, as_strings=wanted.ids == "string")
-            with ThreadPoolExecutor(available_cores()) as threads:
+            with ThreadPoolExecutor(len(SIDES)) as threads:
                 (users, user), (items, item) = threads.map(code, SIDES)
         except DataError:
             return None
@@ -85,7 +87,7 @@ class RegularText:
         held = sum(len(word) for words in first.ids.values() for word in words)
         if held * len(starts) > MOST_HELD:
             raise OtherFormError("there are too many rows")
-        with ThreadPoolExecutor(available_cores()) as threads:
+        with ThreadPoolExecutor(min(available_cores(), MOST_THREADS)) as threads:
             return [first, *threads.map(self._rows, starts[1:])]
 
     def _rows(self, start: int) -> _Rows:
