@@ -1,8 +1,8 @@
 """Text whose lines are all of one form, cut by NumPy on all cores.
 
 Most tables of interactions are that plain, and take two thirds of the time that a database takes
-over them. Whatever is not, from a quote within a field to a missing id, is left to the other readers,
-which also say what is wrong with it: what they would read is read here, or nothing is.
+over them. Whatever is not, from a quote within a field to a missing id, is left to the other
+readers, which also say what is wrong with it: what they would read is read here, or nothing is.
 """
 
 from __future__ import annotations
