@@ -130,10 +130,13 @@ def cerp_read(path: Path, *, times: bool) -> Any:
 
 
 def cerp_by_line(path: Path, *, times: bool) -> Any:
-    """`cerp.read` as it was before DuckDB read JSON lines, and still is where a line is odd."""
+    """`cerp.read` as it was at first for JSON lines, and still is where a line is odd."""
     from unittest.mock import patch
 
-    with patch("cerp.data.formats.json_lines._read_by_duckdb", lambda *_: None):
+    with (
+        patch("cerp.data.formats.json_lines._read_regular", lambda *_: None),
+        patch("cerp.data.formats.json_lines._read_by_duckdb", lambda *_: None),
+    ):
         return cerp_read(path, times=times)
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from cerp import artifact
 from cerp.artifact import ComposedEmbedding, Index, Seen, ShippedModel, Table
 from cerp.cli import app
-from cerp.data.formats.duckdb_scan import Database, exact
+from cerp.data.formats.duckdb_memory import Database, exact
 from cerp.data.ids import Ids
 from cerp.errors import ConfigError, DataError
 from cerp.runtime import Runtime, batch

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cerp.data.formats.hash_codes import STRETCH, codes_of
+from cerp.data.formats.hash_codes import STRETCH, codes_of, codes_of_words
 from cerp.data.ids import Ids
 
 
@@ -33,6 +33,10 @@ def test_codes_are_those_of_a_dictionary(values: list[int]):
 
 def test_codes_go_on_from_stretch_to_stretch():
     rng = np.random.default_rng(0)
-    drawn = rng.integers(0, 2**64, 5_000, dtype=np.uint64)[rng.integers(0, 5_000, 3 * STRETCH + 7)]
+    drawn = rng.integers(0, 2**64, 50_000, dtype=np.uint64)
+    drawn = drawn[rng.integers(0, 50_000, 3 * STRETCH + 7)]
     _, expected = Ids.in_native_order([str(value) for value in drawn.tolist()])
     assert np.array_equal(codes_of(drawn), expected)
+    codes, firsts = codes_of_words([drawn])
+    assert np.array_equal(codes, expected)
+    assert np.array_equal(firsts, np.unique(expected, return_index=True)[1])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import cerp
 from cerp.data.formats import json_lines
-from cerp.errors import CerpError
+from ways_of_reading import told, without_cutting
 
 IDS = st.one_of(
     st.integers(-1, 12),
@@ -27,27 +27,10 @@ TIMES = st.one_of(
 )
 
 
-def told(path: Path, **options: Any) -> tuple[object, ...]:
-    """What is read, or the error in words."""
-    try:
-        data = cerp.read(path, **options)
-    except CerpError as error:
-        return type(error), str(error)
-    time = None if data.time is None else data.time.tolist()
-    return (
-        data.users.values.tolist(),
-        data.items.values.tolist(),
-        data.user.tolist(),
-        data.item.tolist(),
-        time,
-        data.source,
-    )
-
-
 def both(path: Path, **options: Any) -> tuple[tuple[object, ...], tuple[object, ...]]:
     """By DuckDB, and line by line."""
-    fast = told(path, **options)
-    with pytest.MonkeyPatch.context() as patch:
+    with without_cutting(), pytest.MonkeyPatch.context() as patch:
+        fast = told(path, **options)
         patch.setattr(json_lines, "_read_by_duckdb", lambda *_: None)
         return fast, told(path, **options)
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from cerp.data.formats import text_files
 from cerp.data.formats.base import FORMATS, SourceFile
 from cerp.data.formats.columns import Column, Wanted
-from cerp.data.formats.duckdb_scan import Database, ScanError
+from cerp.data.formats.duckdb_memory import Database, ScanError
 from cerp.data.formats.frames import read_frame
 from cerp.data.formats.parquet import parts_in, read_parts
 from cerp.data.formats.recognising import format_of_name, format_of_text

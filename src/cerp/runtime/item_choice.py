@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cerp.data.formats.columns import ITEM_NAMES, is_recognised
-from cerp.data.formats.duckdb_scan import Database, ScanError, exact, quoted
+from cerp.data.formats.duckdb_memory import Database, ScanError, exact, quoted
 from cerp.data.ids import Id, Ids, Int32Array
 from cerp.errors import ConfigError, DataError
 

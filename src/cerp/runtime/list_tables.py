@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cerp.data.formats.columns import USER_NAMES, is_recognised
-from cerp.data.formats.duckdb_scan import Database, ScanError, exact
+from cerp.data.formats.duckdb_memory import Database, ScanError, exact
 from cerp.data.ids import Id, Ids
 from cerp.errors import ConfigError, DataError
 

@@ -17,7 +17,7 @@ from typing import IO, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from cerp.data.formats.duckdb_scan import Database
+from cerp.data.formats.duckdb_memory import Database
 from cerp.data.ids import Id
 from cerp.errors import ConfigError
 from cerp.files import refuse_unwritable, replacing, scratch_beside

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from cerp.artifact.model import FloatArray
-from cerp.data.formats.duckdb_scan import Database
+from cerp.data.formats.duckdb_memory import Database
 from cerp.errors import ConfigError
 from cerp.files import refuse_unwritable, replacing, write_json
 from cerp.runtime.recommending import Runtime

@@ -35,6 +35,7 @@ TITLE_NAMES = (
     {"movietitle", "itemname", "productname", "booktitle", "trackname", "artistname"},
 )
 
+SIDES = ("user", "item")
 POSITIONS = {"user": 0, "item": 1, "rating": 2, "time": 3}
 """What the columns of interactions without names are."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cerp.data.formats.base import COLUMN_OPTIONS, FileFormat, SourceFile
 from cerp.data.formats.columns import Wanted
-from cerp.data.formats.duckdb_scan import Database, ScanError, quoted
+from cerp.data.formats.duckdb_memory import Database, ScanError, quoted
 from cerp.data.formats.typed_tables import read_typed
 from cerp.data.interactions import Interactions
 from cerp.errors import ConfigError, DataError

@@ -10,16 +10,17 @@ from pathlib import Path
 
 from cerp.data.formats import text_files
 from cerp.data.formats.base import COLUMN_OPTIONS, LAYOUT_OPTIONS, FileFormat, SourceFile
-from cerp.data.formats.columns import Origin, Wanted, choose_columns
+from cerp.data.formats.columns import Origin, Roles, Wanted, choose_columns
+from cerp.data.formats.duckdb_memory import Database, ScanError, exact, quoted
 from cerp.data.formats.duckdb_scan import (
-    Database,
     Scan,
-    ScanError,
-    exact,
-    quoted,
+    event_warnings,
+    ignored_events,
     read_scan,
     with_columns,
 )
+from cerp.data.formats.line_form import delimited_form
+from cerp.data.formats.regular_text import RegularText
 from cerp.data.formats.sniffing import Layout, Record, records, sniff
 from cerp.data.formats.times import INSTANT_FIRST, TEXT_READINGS, time_readings
 from cerp.data.interactions import Interactions
@@ -45,6 +46,10 @@ class DelimitedFile:
             str(self.source),
             numeric=None if self.layout.has_header else self.layout.numeric,
         )
+        origin = Origin(str(self.source), self._locate)
+        data = self._read_regular(wanted, roles, origin)
+        if data is not None:
+            return with_columns(data, self.layout.columns, roles)
         is_numeric = roles.time in self.layout.numeric
         readings = TEXT_READINGS if is_numeric else INSTANT_FIRST
         columns = {role: names[position] for role, position in roles.present()}
@@ -72,11 +77,27 @@ class DelimitedFile:
         )
         try:
             with Database() as database:
-                data = read_scan(database, scan, wanted, Origin(str(self.source), self._locate))
-                return with_columns(data, database, scan, self.layout.columns, names, roles)
+                data = read_scan(database, scan, wanted, origin)
+                warnings = event_warnings(database, scan, self.layout.columns, names, roles)
+                return with_columns(data, self.layout.columns, roles, warnings)
         except ScanError as error:
             self._refuse_broken_line()
             raise DataError(f"{self.source}: not delimited text ({error})") from None
+
+    def _read_regular(self, wanted: Wanted, roles: Roles, origin: Origin) -> Interactions | None:
+        """The interactions, where all lines are of one form."""
+        layout = self.layout
+        if ignored_events(layout.columns, roles):  # which DuckDB counts
+            return None
+        with self.plain.open("rb") as file:
+            start = sum(map(len, itertools.islice(file, layout.skip)))
+            form = delimited_form(
+                file.readline(), layout.delimiter, len(layout.columns), roles.time
+            )
+        if form is None:
+            return None
+        text = RegularText(self.plain, start, form, dict(roles.present()), is_text=True)
+        return text.read(wanted, origin)
 
     def _named(self, names: Sequence[str]) -> str:
         """The columns by the names of the header, as conditions know them: numbers as such."""

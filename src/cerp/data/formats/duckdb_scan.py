@@ -8,18 +8,16 @@ the rows to the ids.
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from cerp.data.formats.columns import (
+    SIDES,
     Column,
     Origin,
     Roles,
@@ -27,6 +25,7 @@ from cerp.data.formats.columns import (
     unreadable_rating_error,
     unusable_weight_error,
 )
+from cerp.data.formats.duckdb_memory import Database, ScanError
 from cerp.data.formats.hash_codes import codes_of
 from cerp.data.formats.times import (
     KEEP_THE_UNIT,
@@ -36,18 +35,17 @@ from cerp.data.formats.times import (
     mixed_units_error,
     unreadable_time_error,
 )
-from cerp.data.formats.vocabulary import Vocabulary, native_order
+from cerp.data.formats.vocabulary import Vocabulary, coded_in_native_order
 from cerp.data.gathering import Gathering
 from cerp.data.ids import Ids, Int32Array
 from cerp.data.interactions import Interactions
 from cerp.data.sorting import LONG_STRETCH, counts_of
 from cerp.data.source_facts import MOST_EVENTS, SourceFacts, is_event_name, mixed_events
-from cerp.errors import ConfigError, DataError, MissingExtra
+from cerp.errors import ConfigError
 
 HASH = "hash({})"
 """Of an id, as 64 bits without a sign."""
 
-SIDES = ("user", "item")
 MANY_ROWS = 1 << 24
 """Beyond so many, what has been read of the table is let go at once, and nothing is done beside
 something else: the less memory is worth more than the seconds."""
@@ -56,10 +54,6 @@ BESIDE_PAIRS: Mapping[str, tuple[str, npt.DTypeLike]] = {
     "weight": ("weight::double", np.float64),
 }
 """Role -> expression and type of what a row has beside its ids."""
-
-
-class ScanError(DataError):
-    """DuckDB could not read a source; the message is the first line of its own."""
 
 
 @dataclass(frozen=True)
@@ -79,70 +73,6 @@ class Scan:
     """Which rows to keep, besides those that ``min_rating`` does."""
     ids: Mapping[str, str] = field(default_factory=lambda: dict.fromkeys(SIDES, "{0}"))
     """How a distinct value of each side becomes an id, one to one; NULL where it is none."""
-
-
-def exact(path: Path) -> str:
-    """How DuckDB is told a path: it takes ``* ? [`` for a pattern, ``~`` and ``file:`` for more."""
-    return re.sub(r"[*?[]", r"[\g<0>]", os.path.abspath(path))  # noqa: PTH100 - keeps links
-
-
-def quoted(name: str) -> str:
-    """A name as SQL has it."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-class Database:
-    """A DuckDB database in memory: silent, in UTC, and off the network."""
-
-    def __init__(self) -> None:
-        try:
-            import duckdb
-        except ImportError:
-            raise MissingExtra("Reading tables", "duckdb", "train") from None
-        offline: dict[str, Any] = {
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-        }
-        self._connection: Any = duckdb.connect(":memory:", config=offline)
-        self._error = duckdb.Error
-        self.rows("set enable_progress_bar = false")
-        self.rows("set timezone = 'UTC'")
-
-    def register(self, name: str, table: Any) -> None:
-        """Make a table in memory known by a name."""
-        try:
-            self._connection.register(name, table)
-        except self._error as error:
-            raise ScanError(str(error).partition("\n")[0]) from None
-
-    def rows(self, sql: str, given: Mapping[str, Any] | None = None) -> list[Any]:
-        """The result of a statement as tuples."""
-        return self._run(sql, given, "fetchall")  # type: ignore[no-any-return]
-
-    def arrays(self, sql: str) -> dict[str, Any]:
-        """The result of a query as NumPy arrays by column, masked where there is a NULL."""
-        return self._run(sql, None, "fetchnumpy")  # type: ignore[no-any-return]
-
-    def hand_back(self) -> None:
-        """Give the memory of dropped tables and columns back to the system.
-
-        DuckDB keeps it for tables to come; only a change of its settings lets it go at once.
-        """
-        ((threads,),) = self.rows("select current_setting('threads')")
-        for count in (threads + 1, threads):
-            self.rows(f"set threads = {count}")
-
-    def _run(self, sql: str, given: Mapping[str, Any] | None, fetch: str) -> Any:
-        try:
-            return getattr(self._connection.execute(sql, given), fetch)()
-        except self._error as error:
-            raise ScanError(str(error).partition("\n")[0]) from None
-
-    def __enter__(self) -> Database:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._connection.close()
 
 
 def read_scan(database: Database, scan: Scan, wanted: Wanted, origin: Origin) -> Interactions:
@@ -170,8 +100,16 @@ def read_scan(database: Database, scan: Scan, wanted: Wanted, origin: Origin) ->
             del coding  # which has the codes too
             if codes.max(initial=-1) + 1 != len(vocabulary.values):
                 codes = _codes_by_id(database, side, kept)
-            sides.append(_in_native_order(vocabulary, codes, side, scan, wanted, origin))
-            del vocabulary, codes
+            ordered = coded_in_native_order(
+                vocabulary,
+                codes,
+                side,
+                origin,
+                is_text=scan.is_text,
+                as_strings=wanted.ids == "string",
+            )
+            sides.append(ordered)
+            del vocabulary, codes, ordered
             if rows > MANY_ROWS:
                 database.rows(f'alter table loaded drop column "{side}"')
                 database.hand_back()
@@ -186,27 +124,11 @@ def read_scan(database: Database, scan: Scan, wanted: Wanted, origin: Origin) ->
 
 
 def with_columns(
-    data: Interactions,
-    database: Database,
-    scan: Scan,
-    names: Sequence[Column],
-    expressions: Sequence[str],
-    roles: Roles,
+    data: Interactions, names: Sequence[Column], roles: Roles, warnings: Iterable[str] = ()
 ) -> Interactions:
     """The same, saying which columns were read and which were not, and what is odd about that."""
     assert data.source is not None
     read = {position for _, position in roles.present()}
-    warnings = []
-    for position, name in enumerate(names):
-        if position in read or not is_event_name(str(name)):
-            continue
-        counts = database.rows(
-            f"select {expressions[position]}, count(*) from {scan.table} "
-            f"group by 1 order by 2 desc, 1 limit {MOST_EVENTS + 1}",
-            scan.given,
-        )
-        if scan.where is None and 1 < len(counts) <= MOST_EVENTS:
-            warnings.append(mixed_events(str(name), counts))
     source = replace(
         data.source,
         columns={role: names[position] for role, position in roles.present()},
@@ -215,6 +137,30 @@ def with_columns(
         warnings=(*data.source.warnings, *warnings),
     )
     return replace(data, source=source)
+
+
+def ignored_events(names: Sequence[Column], roles: Roles) -> list[int]:
+    """The columns that say what happened, and are not read."""
+    read = {position for _, position in roles.present()}
+    return [k for k, name in enumerate(names) if k not in read and is_event_name(str(name))]
+
+
+def event_warnings(
+    database: Database,
+    scan: Scan,
+    names: Sequence[Column],
+    expressions: Sequence[str],
+    roles: Roles,
+) -> Iterator[str]:
+    """What is odd about columns that say what happened, and are not read."""
+    for position in ignored_events(names, roles):
+        counts = database.rows(
+            f"select {expressions[position]}, count(*) from {scan.table} "
+            f"group by 1 order by 2 desc, 1 limit {MOST_EVENTS + 1}",
+            scan.given,
+        )
+        if scan.where is None and 1 < len(counts) <= MOST_EVENTS:
+            yield mixed_events(str(names[position]), counts)
 
 
 def times_of_text(
@@ -393,25 +339,6 @@ def _codes_by_id(database: Database, side: str, kept: str) -> Int32Array:
         "as code from ids) select code from loaded join numbered "
         f'on "{side}" is not distinct from id where {kept} order by loaded.rowid'
     )["code"]
-
-
-def _in_native_order(
-    vocabulary: Vocabulary,
-    codes: Int32Array,
-    side: str,
-    scan: Scan,
-    wanted: Wanted,
-    origin: Origin,
-) -> tuple[Ids, Int32Array]:
-    """Ids of one side in native order, and codes by first appearance as those of that order."""
-    ids, rank = native_order(
-        vocabulary, side, origin, is_text=scan.is_text, as_strings=wanted.ids == "string"
-    )
-    if not np.array_equal(rank, np.arange(len(rank))):  # often it is the same
-        for start in range(0, len(codes), LONG_STRETCH):
-            stretch = codes[start : start + LONG_STRETCH]
-            stretch[:] = rank[stretch]
-    return ids, codes
 
 
 def _refuse_bad_ratings(database: Database, origin: Origin) -> None:

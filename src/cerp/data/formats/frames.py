@@ -19,7 +19,8 @@ from cerp.data.formats.columns import (
     unreadable_rating_error,
     unusable_weight_error,
 )
-from cerp.data.formats.duckdb_scan import Database, ScanError, condition_error, times_of_text
+from cerp.data.formats.duckdb_memory import Database, ScanError
+from cerp.data.formats.duckdb_scan import condition_error, times_of_text
 from cerp.data.formats.times import (
     KEEP_THE_UNIT,
     TEXT_READINGS,

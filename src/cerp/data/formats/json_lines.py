@@ -13,18 +13,12 @@ import numpy as np
 
 from cerp.data.formats import text_files
 from cerp.data.formats.base import FileFormat, SourceFile
-from cerp.data.formats.columns import Column, Origin, Wanted, choose_columns
-from cerp.data.formats.duckdb_scan import (
-    SIDES,
-    Database,
-    Scan,
-    ScanError,
-    condition_error,
-    exact,
-    quoted,
-    read_scan,
-)
+from cerp.data.formats.columns import SIDES, Column, Origin, Wanted, choose_columns
+from cerp.data.formats.duckdb_memory import Database, ScanError, exact, quoted
+from cerp.data.formats.duckdb_scan import Scan, condition_error, read_scan
 from cerp.data.formats.frames import Values, kept_rows, named, read_columns
+from cerp.data.formats.line_form import json_form
+from cerp.data.formats.regular_text import RegularText
 from cerp.data.formats.times import (
     INSTANT_FIRST,
     SECONDS,
@@ -55,8 +49,9 @@ NUMBER_READINGS = (WHOLE_NUMBER_TEXT, SECONDS)
 def read_json_lines(file: SourceFile, wanted: Wanted) -> Interactions:
     """The interactions in a file: by DuckDB, and line by line where that finds something odd.
 
-    DuckDB refuses what is no JSON object, and what is not of the types that the first object has
-    is missing to it. Python then reads the file again, which knows more types and names the line.
+    Where all lines are of one form neither is needed. DuckDB refuses what is no JSON object, and
+    what is not of the types that the first object has is missing to it. Python then reads the file
+    again, which knows more types and names the line.
     """
     plain, source = file.plain, file.path
     head = [record for _, record in itertools.islice(_objects(plain, source), LINES_FOR_NAMES)]
@@ -66,10 +61,29 @@ def read_json_lines(file: SourceFile, wanted: Wanted) -> Interactions:
     roles = choose_columns(names, wanted, str(source))
     columns = {role: str(names[position]) for role, position in roles.present()}
     origin = Origin(str(source), lambda row: f"line {_line_of(row, plain, source)}")
-    data = _read_by_duckdb(file, columns, head, wanted, origin)
+    data = _read_regular(file, columns, wanted, origin)
+    if data is None:
+        data = _read_by_duckdb(file, columns, head, wanted, origin)
     if data is None:
         data = _read_by_line(file, columns, wanted, origin)
     return named(data, names, roles)
+
+
+def _read_regular(
+    file: SourceFile, columns: dict[str, str], wanted: Wanted, origin: Origin
+) -> Interactions | None:
+    """The interactions, where all lines are of one form."""
+    with file.plain.open("rb") as lines:
+        found = json_form(lines.readline())
+    if found is None:
+        return None
+    form, names = found
+    if not set(columns.values()) <= set(names):
+        return None
+    fields = {role: names.index(name) for role, name in columns.items()}
+    if "time" in fields and not form.fields[fields["time"]].is_number:
+        return None
+    return RegularText(file.plain, 0, form, fields, is_text=False).read(wanted, origin)
 
 
 def _read_by_duckdb(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cerp.data.formats.base import FileFormat, SourceFile
 from cerp.data.formats.columns import Wanted
-from cerp.data.formats.duckdb_scan import Database, ScanError, exact
+from cerp.data.formats.duckdb_memory import Database, ScanError, exact
 from cerp.data.formats.typed_tables import read_typed
 from cerp.data.interactions import Interactions
 from cerp.errors import DataError

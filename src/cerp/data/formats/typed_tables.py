@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from cerp.data.formats.columns import Origin, Wanted, choose_columns
-from cerp.data.formats.duckdb_scan import Database, Scan, quoted, read_scan, with_columns
+from cerp.data.formats.duckdb_memory import Database, quoted
+from cerp.data.formats.duckdb_scan import Scan, event_warnings, read_scan, with_columns
 from cerp.data.formats.times import INSTANT, SECONDS, TEXT_READINGS, WHOLE_NUMBER, time_readings
 from cerp.data.interactions import Interactions
 from cerp.errors import DataError
@@ -38,7 +39,9 @@ def read_typed(
         where=wanted.where,
     )
     data = read_scan(database, scan, wanted, Origin(source))
-    return with_columns(data, database, scan, names, [quoted(name) for name in names], roles)
+    expressions = [quoted(name) for name in names]
+    warnings = event_warnings(database, scan, names, expressions, roles)
+    return with_columns(data, names, roles, warnings)
 
 
 def _id_cast(kind: str, name: str, side: str, source: str) -> str:

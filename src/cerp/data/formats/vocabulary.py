@@ -16,6 +16,7 @@ import numpy.typing as npt
 from cerp.data.formats.columns import Origin
 from cerp.data.formats.text_files import BLANKS
 from cerp.data.ids import LONGEST_ID, Ids, Int32Array, Int64Array, flaw_of
+from cerp.data.sorting import LONG_STRETCH
 from cerp.errors import DataError
 
 CANONICAL_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
@@ -76,6 +77,27 @@ def native_order(
     rank = np.empty(len(order), dtype=np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)
     return ids, rank[place]
+
+
+def coded_in_native_order(
+    vocabulary: Vocabulary,
+    codes: Int32Array,
+    side: str,
+    origin: Origin,
+    *,
+    is_text: bool,
+    as_strings: bool,
+) -> tuple[Ids, Int32Array]:
+    """Ids of one side in native order, and codes of the vocabulary's values as those of the ids.
+
+    The codes are changed where they lie.
+    """
+    ids, rank = native_order(vocabulary, side, origin, is_text=is_text, as_strings=as_strings)
+    if not np.array_equal(rank, np.arange(len(rank))):  # often it is the same
+        for start in range(0, len(codes), LONG_STRETCH):
+            stretch = codes[start : start + LONG_STRETCH]
+            stretch[:] = rank[stretch]
+    return ids, codes
 
 
 def encode(
