@@ -31,14 +31,17 @@ def allowed_threads() -> int:
     return min([available_cores(), *(int(text) for text in told if text.isdecimal() and int(text))])
 
 
-def shared_out(work: Callable[[Part], Found], parts: Iterable[Part]) -> list[Found]:
+def shared_out(
+    work: Callable[[Part], Found], parts: Iterable[Part], *, most: int | None = None
+) -> list[Found]:
     """What the work gives for each part, in order; the allowed threads take parts one by one.
 
     The caller is one of them. So it gets done what other callers leave no thread for, and work
-    may share out parts of its own.
+    may share out parts of its own. ``most`` is for work in many small steps, between which only
+    one thread at a time runs Python: so many threads take part, and no more.
     """
     waiting = list(enumerate(parts))
-    threads = min(allowed_threads(), len(waiting))
+    threads = min(allowed_threads(), len(waiting), most or len(waiting))
     if threads < 2:
         return [work(part) for _, part in waiting]
     found: list[Any] = [None] * len(waiting)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cerp.data.formats.hash_codes import STRETCH, codes_of, codes_of_words
+from cerp.data.formats.hash_codes import STRETCH, codes_of, numbered
 from cerp.data.ids import Ids
 
 
@@ -37,6 +37,6 @@ def test_codes_go_on_from_stretch_to_stretch():
     drawn = drawn[rng.integers(0, 50_000, 3 * STRETCH + 7)]
     _, expected = Ids.in_native_order([str(value) for value in drawn.tolist()])
     assert np.array_equal(codes_of(drawn), expected)
-    codes, firsts = codes_of_words([drawn])
+    codes, firsts = numbered(drawn)
     assert np.array_equal(codes, expected)
     assert np.array_equal(firsts, np.unique(expected, return_index=True)[1])

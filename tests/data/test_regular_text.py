@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cerp.data.formats import json_lines, regular_text
-from cerp.data.formats.hash_codes import codes_of_words
+from cerp.data.formats.hash_codes import hashes_of, numbered
 from cerp.data.formats.line_cutter import bytes_of_line, cut, numbers_of
 from cerp.data.formats.line_form import Field, LineForm, delimited_form, json_form
 from cerp.errors import MissingExtra
@@ -159,7 +159,7 @@ def test_integers_of_json_are_integers_and_its_texts_are_not(
 
 @pytest.mark.parametrize(
     ("patched", "value"),
-    [("hash_codes.SPREADING", (0,)), ("regular_text.MOST_HELD", 3)],
+    [("hash_codes.SPREADING", (np.uint64(0), np.uint64(0))), ("regular_text.MOST_HELD", 3)],
     ids=["shared hashes", "many rows"],
 )
 def test_what_is_not_for_cutting_is_read_all_the_same(
@@ -242,9 +242,11 @@ def test_rows_of_words_are_numbered_by_first_appearance(rows: list[tuple[int, in
     words = [np.array([row[k] for row in rows], dtype=np.uint64) for k in range(2)]
     seen: dict[tuple[int, int], int] = {}
     expected = [seen.setdefault(row, len(seen)) for row in rows]
-    codes, firsts = codes_of_words(words)
+    codes, firsts = numbered(hashes_of(words))
     assert codes.tolist() == expected
     assert firsts.tolist() == [rows.index(row) for row in seen]
+    behind = np.zeros(len(rows), dtype=np.uint64)
+    assert np.array_equal(hashes_of([*words, behind]), hashes_of(words))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Pairs gathered a stretch at a time, then sorted and merged where they lie.
 
 A row is one 64-bit integer: the pair, and beside it the row's time or, where there are weights or
-times too far apart, the place where these lie. Where that takes more than 63 bits, the integers
+times too far apart for that, the place where these lie. Where that takes more than 63 bits, the integers
 of so many users as fit are a block: how many rows each user has is known, so every row goes to
 its block at once, and a block is sorted by itself. What is held is eight bytes a row, and the
 result.
@@ -57,7 +57,9 @@ class Gathering:
         self._width = max(num_items, 1)
         self._least, most = times or (0, 0)
         span, place = (most - self._least).bit_length(), rows.bit_length()
-        self._by_place = weighted or span > place
+        # Where times fit beside all pairs they are there, for looking them up takes longer.
+        fit = max(num_users, 1) * self._width < 1 << max(BITS - span, 0)
+        self._by_place = weighted or (span > place and not fit)
         self._bits = place if self._by_place else span
         # A block of one user fits: items and rows of one table have 31 and 32 bits.
         self._users_in_block = max(((1 << (BITS - self._bits)) - 1) // self._width, 1)

@@ -25,26 +25,30 @@ SPREADING = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 
 def codes_of(hashes: npt.NDArray[np.uint64]) -> Int32Array:
     """Hashes numbered by their first appearance."""
-    return _numbered(hashes)[0]
+    return numbered(hashes)[0]
 
 
-def codes_of_words(words: Sequence[npt.NDArray[np.uint64]]) -> tuple[Int32Array, Int64Array]:
-    """Rows of several words numbered by their first appearance, and the first row of each number.
+def hashes_of(words: Sequence[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
+    """A hash of the words of each row, whatever number of zero words comes behind them.
 
-    Of two different rows, one in 2^64 has the number of the other.
+    Of two different rows, one in 2^64 has the hash of the other.
     """
     hashes = np.zeros(len(words[0]), dtype=np.uint64)
     for start in range(0, len(hashes), STRETCH):
         stretch = hashes[start : start + STRETCH]
-        for word in words:
-            stretch += word[start : start + STRETCH]
-            for factor in SPREADING:
-                stretch *= factor
-                stretch ^= stretch >> np.uint64(32)
-    return _numbered(hashes)
+        for place, word in enumerate(words):
+            # Another odd factor for each place: words that change places have another hash.
+            part = word[start : start + STRETCH] * (SPREADING[0] + np.uint64(2 * place))
+            part ^= part >> np.uint64(32)
+            part *= SPREADING[1]
+            part ^= part >> np.uint64(32)
+            stretch += part
+        stretch *= SPREADING[0]
+    return hashes
 
 
-def _numbered(hashes: npt.NDArray[np.uint64]) -> tuple[Int32Array, Int64Array]:
+def numbered(hashes: npt.NDArray[np.uint64]) -> tuple[Int32Array, Int64Array]:
+    """Hashes numbered by their first appearance, and the first row of each number."""
     codes = _first_rows(hashes)
     count, firsts = 0, [np.empty(0, dtype=np.int64)]
     for start in range(0, len(codes), STRETCH):

@@ -7,8 +7,8 @@ readers, which also say what is wrong with it: what they would read is read here
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cerp.cores import available_cores
+from cerp.cores import shared_out
 from cerp.data.formats.columns import SIDES, Origin, Wanted
-from cerp.data.formats.hash_codes import codes_of_words
+from cerp.data.formats.hash_codes import hashes_of, numbered
 from cerp.data.formats.line_cutter import (
     MOST_DIGITS,
     WORD,
@@ -48,6 +48,7 @@ MOST_HELD = 1 << 26
 """Words of ids, half a gigabyte: files with more are left to DuckDB, which holds less at a time."""
 MOST_THREADS = 4
 """Each holds Python's lock for a moment at every step: many would do little but wait for it."""
+NO_WORD = np.uint64(0)
 LINE_BREAK = ord("\n")
 
 
@@ -73,8 +74,7 @@ class RegularText:
             rows = self._all_rows()
             time = _times(rows)
             code = partial(self._coded, rows, origin=origin, as_strings=wanted.ids == "string")
-            with ThreadPoolExecutor(len(SIDES)) as threads:
-                (users, user), (items, item) = threads.map(code, SIDES)
+            (users, user), (items, item) = shared_out(code, SIDES)
         except DataError:
             return None
         gathering = _gathered(user, item, time, len(users), len(items))
@@ -87,14 +87,14 @@ class RegularText:
         held = sum(len(word) for words in first.ids.values() for word in words)
         if held * len(starts) > MOST_HELD:
             raise OtherFormError("there are too many rows")
-        with ThreadPoolExecutor(min(available_cores(), MOST_THREADS)) as threads:
-            return [first, *threads.map(self._rows, starts[1:])]
+        return [first, *shared_out(self._rows, starts[1:], most=MOST_THREADS)]
 
     def _rows(self, start: int) -> _Rows:
         """The rows that begin in a chunk of the file."""
         cuts = cut(*self._chunk(start), self.form)
         time = numbers_of(cuts[self.fields["time"]]) if "time" in self.fields else None
-        return _Rows({side: cuts[self.fields[side]].words for side in SIDES}, time)
+        ids = {side: cuts[self.fields[side]].words for side in SIDES}
+        return _Rows(ids, {side: hashes_of(words) for side, words in ids.items()}, time)
 
     def _chunk(self, start: int) -> tuple[npt.NDArray[np.uint8], Int64Array]:
         """Bytes of the file from one before a chunk on, and where in them its rows begin."""
@@ -115,14 +115,24 @@ class RegularText:
         self, rows: Sequence[_Rows], side: str, *, origin: Origin, as_strings: bool
     ) -> tuple[Ids, Int32Array]:
         """The ids of one side, and the rows as codes."""
-        words = _joined([part.ids[side] for part in rows])
-        codes, firsts = codes_of_words(words)
-        distinct = [word[firsts] for word in words]
-        for start in range(0, len(codes), STRETCH):
-            part = slice(start, start + STRETCH)
-            for word, values in zip(words, distinct, strict=True):
-                if not np.array_equal(values.take(codes[part]), word[part]):
+        codes, firsts = numbered(np.concatenate([part.hashes[side] for part in rows]))
+        ends = np.cumsum([len(part.hashes[side]) for part in rows])
+        parts = [part.ids[side] for part in rows]
+        new_in_parts = np.split(firsts, np.searchsorted(firsts, ends[:-1]))
+        distinct = _joined(
+            [
+                [word[new - end + len(word)] for word in words]
+                for words, new, end in zip(parts, new_in_parts, ends, strict=True)
+            ]
+        )
+
+        def check(part: tuple[Sequence[Words], Int32Array]) -> None:
+            words, own = part
+            for word, values in itertools.zip_longest(words, distinct, fillvalue=NO_WORD):
+                if (values.take(own) != word).any():
                     raise OtherFormError("two ids have one hash")
+
+        shared_out(check, zip(parts, np.split(codes, ends[:-1]), strict=True))
         texts = np.stack(distinct, axis=1).astype("<u8").view(f"S{WORD * len(distinct)}").ravel()
         vocabulary = Vocabulary(self._values(texts, side), firsts)
         return coded_in_native_order(
@@ -144,11 +154,12 @@ class _Rows:
 
     ids: Mapping[str, Sequence[Words]]
     """The words of each side's ids; as many as the longest of these rows has."""
+    hashes: Mapping[str, Words]
     time: Int64Array | None
 
 
 def _joined(parts: Sequence[Sequence[Words]]) -> list[Words]:
-    """Words of all rows; where some have fewer words than others, zeros stand for the rest."""
+    """Words of all parts; where some have fewer words than others, zeros stand for the rest."""
     count = max(map(len, parts))
     padded = ([*part, *[np.zeros_like(part[0])] * (count - len(part))] for part in parts)
     return [np.concatenate(words) for words in zip(*padded, strict=True)]
