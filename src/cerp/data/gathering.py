@@ -1,10 +1,10 @@
 """Pairs gathered a stretch at a time, then sorted and merged where they lie.
 
 A row is one 64-bit integer: the pair, and beside it the row's time or, where there are weights or
-times too far apart for that, the place where these lie. Where that takes more than 63 bits, the integers
-of so many users as fit are a block: how many rows each user has is known, so every row goes to
-its block at once, and a block is sorted by itself. What is held is eight bytes a row, and the
-result.
+times too far apart for that, the place where these lie. Where that takes more than 63 bits, the
+integers of so many users as fit are a block: how many rows each user has is known, so every row
+goes to its block at once, and a block is sorted by itself. What is held is eight bytes a row, and
+the result.
 """
 
 from __future__ import annotations
