@@ -12,6 +12,7 @@ from pathlib import Path
 
 from cerp.pages.tables import markdown_table
 from cerp.paper.recipe import recipe_names
+from cerp.paper.searched import searched_settings
 from results_page.findings import findings
 from results_page.frontier import frontier_parts
 from results_page.method_tables import gowalla_parts, leaderboard_parts, other_data_parts
@@ -50,6 +51,7 @@ def summary(folder: Path) -> str:
         *other_data_parts(results, others),
         "QR's smallest tables have about 2·√N rows of d values; where that is above 1% of N·d, the "
         "budget is refused. EASE with all weights is refused above 20,000 items.",
+        *_searches(results, others),
         *_full_size_gains(results, others),
         *leaderboard_parts(results),
         *frontier_parts(folder, tuple(WANTED)),
@@ -93,17 +95,32 @@ def _status(results: ResultsIndex, dataset: str, recipe: str) -> str:
 
 
 def _full_size_gains(results: ResultsIndex, names: list[str]) -> list[str]:
-    """What a search for each data set would do for full size, next to its preset."""
+    """What a search would do for full size, on the data sets where it has its preset."""
     gains = []
     for name in names:
         searched = results.read(name, "full_size.json")
-        if searched is not None:
+        if searched is not None and not searched_settings(name, "full", "lightgcn", "full"):
             preset, *others = (trial["valid_ndcg@10"] for trial in searched["trials"])
             gains.append(f"{max(others) / preset - 1:.1%} on {name}")
     if not gains:
         return []
     return [
-        "Full size has its preset here, as CERP has: one for all data sets. A search for each of "
-        "them (`full_size.json`; AdamW's decay does it) makes it better on validation: "
-        f"{', '.join(gains)}. CERP's share of it is smaller by as much."
+        "Elsewhere full size has its preset, as CERP has. A search (`full_size.json`; AdamW's decay "
+        f"does it) makes it better on validation: {', '.join(gains)}. CERP's share of it is smaller "
+        "by as much."
     ]
+
+
+def _searches(results: ResultsIndex, names: list[str]) -> list[str]:
+    """On which data sets settings were searched, and with what effort."""
+    told = []
+    for name in names:
+        figures = results.read(name, "search.json")
+        searched = [] if figures is None else list(figures["best"].get("lightgcn", {}))
+        if figures is not None and searched:
+            told.append(
+                f"On {name} the settings of {', '.join(searched)} were searched on validation "
+                f"(`search.json`), {figures['trials']} trials of {figures['epochs']} epochs for "
+                "each; rows that are marked by ° are older than that, and all others have presets."
+            )
+    return told
