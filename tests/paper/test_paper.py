@@ -903,6 +903,13 @@ def test_what_a_search_would_gain_at_full_size_is_told_beside_its_preset(tmp_pat
     (tmp_path / "lastfm" / "full_size.json").write_text(json.dumps({"trials": trials}))
     assert f"{told}: 25.0% on lastfm." in summary(tmp_path)
 
+    # Where recipes use what a search found, nothing would be gained.
+    search = {"trials": 4, "epochs": 15, "best": {"lightgcn": {"full": {}, "ud": {}}}}
+    (tmp_path / "lastfm" / "search.json").write_text(json.dumps(search))
+    page = summary(tmp_path)
+    assert told not in page
+    assert "On lastfm the settings of 2 methods were searched on validation, 4 trials" in page
+
 
 def test_stalls_of_several_seeds_are_one_mean(tmp_path: Path):
     row = {"variant": "default", "backbone": "mlp", "sparsity": 99, "preset": "paper"}

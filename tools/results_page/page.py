@@ -12,7 +12,6 @@ from pathlib import Path
 
 from cerp.pages.tables import markdown_table
 from cerp.paper.recipe import recipe_names
-from cerp.paper.searched import searched_settings
 from results_page.findings import findings
 from results_page.frontier import frontier_parts
 from results_page.method_tables import gowalla_parts, leaderboard_parts, other_data_parts
@@ -99,15 +98,15 @@ def _full_size_gains(results: ResultsIndex, names: list[str]) -> list[str]:
     gains = []
     for name in names:
         searched = results.read(name, "full_size.json")
-        if searched is not None and not searched_settings(name, "full", "lightgcn", "full"):
+        if searched is not None and "full" not in _searched_methods(results, name):
             preset, *others = (trial["valid_ndcg@10"] for trial in searched["trials"])
             gains.append(f"{max(others) / preset - 1:.1%} on {name}")
     if not gains:
         return []
     return [
-        "Elsewhere full size has its preset, as CERP has. A search (`full_size.json`; AdamW's decay "
-        f"does it) makes it better on validation: {', '.join(gains)}. CERP's share of it is smaller "
-        "by as much."
+        "Elsewhere full size has its preset, as CERP has. A search (`full_size.json`; AdamW's "
+        f"decay does it) makes it better on validation: {', '.join(gains)}. CERP's share of it is "
+        "smaller by as much."
     ]
 
 
@@ -115,12 +114,17 @@ def _searches(results: ResultsIndex, names: list[str]) -> list[str]:
     """On which data sets settings were searched, and with what effort."""
     told = []
     for name in names:
-        figures = results.read(name, "search.json")
-        searched = [] if figures is None else list(figures["best"].get("lightgcn", {}))
-        if figures is not None and searched:
+        figures, methods = results.read(name, "search.json"), _searched_methods(results, name)
+        if figures is not None and methods:
             told.append(
-                f"On {name} the settings of {', '.join(searched)} were searched on validation "
-                f"(`search.json`), {figures['trials']} trials of {figures['epochs']} epochs for "
-                "each; rows that are marked by ° are older than that, and all others have presets."
+                f"On {name} the settings of {len(methods)} methods were searched on validation, "
+                f"{figures['trials']} trials of {figures['epochs']} epochs for each, CERP included "
+                "(`search.json`); others that are trained have their presets."
             )
     return told
+
+
+def _searched_methods(results: ResultsIndex, name: str) -> list[str]:
+    """The methods that recipes train with LightGCN by settings searched for a data set."""
+    figures = results.read(name, "search.json")
+    return [] if figures is None else list(figures["best"].get("lightgcn", {}))
