@@ -38,6 +38,20 @@ def test_as_many_parts_as_threads_are_worked_on_at_the_same_time(monkeypatch: py
     assert sorted(shared_out(lambda _: everyone.wait(), range(3))) == [0, 1, 2]
 
 
+def test_no_more_threads_take_part_than_are_wanted(monkeypatch: pytest.MonkeyPatch):
+    allow(3, monkeypatch)
+    both = threading.Barrier(2, timeout=30)
+
+    def work(_: int) -> int:
+        both.wait()  # a third thread would wait here for ever, and two never do
+        return threading.get_ident()
+
+    assert len(set(shared_out(work, range(6), most=2))) == 2
+    assert set(shared_out(lambda _: threading.get_ident(), range(6), most=1)) == {
+        threading.get_ident()
+    }
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("bad", [0, 5])
 def test_an_error_in_a_part_reaches_the_caller(

@@ -174,6 +174,18 @@ def test_what_is_not_for_cutting_is_read_all_the_same(
     assert told(path)[0] is MissingExtra
 
 
+def test_an_id_that_is_the_beginning_of_another_is_not_taken_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    # Hashes that see the first eight letters only.
+    monkeypatch.setattr(regular_text, "hashes_of", lambda words: words[0].copy())
+    path = tmp_path / "a.csv"
+    path.write_text("user,item\n" + "lettersandmore,x\n" * 10 + "lettersa,y\n" * 10)
+    cut_or_not, not_cut = both(path)
+    assert cut_or_not == not_cut
+    assert not_cut[0] == ["lettersandmore", "lettersa"]
+
+
 TIMED = "user,item,time\nann,x,1000000001\nbob,y,1000000002\n"
 SHOPS = "user,item,shop\nann,x,a b\nbob,y,c\n"
 QUOTED = TIMED.replace("bob", '"bob"').replace("ann", '"ann"')
