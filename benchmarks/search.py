@@ -15,8 +15,8 @@ it is named in ``--methods``.
 
 Trials are kept in runs/search: a killed search goes on where it was. ``--processes`` so many
 searches go on at a time. With ``--collect`` nothing is trained: what there is is put together. A
-method that was not searched again keeps the settings that it had, and its trials are kept as
-``earlier``.
+method that was not searched again keeps the settings that it had, also for single budgets, and its
+trials are kept as ``earlier``.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def collect(folder: Path, given: argparse.Namespace) -> None:
         found = [done[one] for one in mine if one in done]
         if found and all(one in done or one.name in refused for one in mine):
             own = best.setdefault(backbone, {})
-            own[method] = best_by_budget(found)
+            own[method] = own.get(method, {}) | best_by_budget(found)
             if (method, backbone) == LONGER:
                 own[method] |= longer_search(given.dataset, own[method])
             for budget, settings in own[method].items():

@@ -22,20 +22,34 @@ def is_same(first: Batch, second: Batch) -> bool:
 def test_batches_are_those_of_their_places_and_drawn_once():
     plain, ahead, places = sampler(), sampler(), []
 
-    def draw(epoch: int, step: int) -> Batch:
-        places.append((epoch, step))
-        return plain.batch(epoch, step)
+    def draw(epoch: int, block: int) -> list[Batch]:
+        places.append((epoch, block))
+        return plain.block(epoch, block)
 
-    ahead._ahead = Ahead(draw, torch.device("cpu"))
+    ahead._ahead = Ahead(draw, "cpu")
     count = len(plain) + 2  # into the next epoch
     assert all(is_same(ahead.next_batch(), plain.next_batch()) for _ in range(count))
     assert (ahead.epoch, ahead.step) == (plain.epoch, plain.step) == (1, 2)
     assert len(places) == len(set(places)) == count + 1
 
 
+def test_blocks_of_batches_are_drawn_ahead_once_each():
+    in_blocks, places = sampler(), []
+
+    def draw(epoch: int, block: int) -> list[Batch]:
+        places.append((epoch, block))
+        return in_blocks.block(epoch, block)
+
+    in_blocks._together, in_blocks._ahead = 3, Ahead(draw, "cpu")
+    assert len(in_blocks) == 4, "so that an epoch has a whole block, and one with a batch alone"
+    for _ in range(5):  # into the next epoch
+        in_blocks.next_batch()
+    assert places == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
 def test_after_a_jump_what_was_prepared_is_not_taken():
     plain, ahead = sampler(), sampler()
-    ahead._ahead = Ahead(plain.batch, torch.device("cpu"))
+    ahead._ahead = Ahead(plain.block, "cpu")
     ahead.next_batch()
     ahead.load_state_dict({"seed": 3, "epoch": 5, "step": 2})
     assert is_same(ahead.next_batch(), plain.batch(5, 2))
@@ -45,8 +59,7 @@ def test_after_a_jump_what_was_prepared_is_not_taken():
 @pytest.mark.gpu
 def test_on_the_gpu_batches_ahead_are_those_of_their_places():
     ahead, plain = sampler("cuda"), sampler("cuda")
-    for _ in range(2):
-        for batch in ahead:
-            assert is_same(batch, plain.batch(plain.epoch, plain.step))
-            plain.step = (plain.step + 1) % len(plain)
-            plain.epoch += plain.step == 0
+    ahead._together = plain._together = 2
+    for epoch in range(2):
+        for step, batch in enumerate(ahead):
+            assert is_same(batch, plain.block(epoch, step // 2)[step % 2])

@@ -125,6 +125,42 @@ def test_an_empty_batch_size_is_refused():
         Sampler(SMALL, batch_size=0)
 
 
+def in_blocks(together: int, **settings: int) -> Sampler:
+    """A sampler that draws so many batches at once, as those of a GPU do."""
+    sampler = Sampler(MANY, seed=5, **settings)
+    sampler._together = together
+    return sampler
+
+
+MANY = interactions(
+    [(user, (3 * user + 2 * place) % 41) for user in range(10) for place in range(10)], 10, 41
+)
+
+
+@pytest.mark.parametrize("together", [1, 2, 3, 100])
+def test_batches_that_are_drawn_together_are_an_epoch_as_well(together: int):
+    sampler = in_blocks(together, batch_size=16, negatives=3)
+    batches = list(sampler)
+    assert (sampler.epoch, sampler.step) == (1, 0)
+    assert [len(batch.users) for batch in batches] == [16] * 6 + [4]
+    pairs = [(u, i) for batch in batches for u, i in zip(*flat(batch)[:2], strict=True)]
+    assert sorted(pairs) == list(zip(MANY.user.tolist(), MANY.item.tolist(), strict=True))
+    taken = set(pairs)
+    for users, _, negatives in batches:
+        assert negatives.shape == (len(users), 3)
+        drawn = zip(users.tolist(), negatives.tolist(), strict=True)
+        assert not any((user, item) in taken for user, row in drawn for item in row)
+
+
+def test_a_sampler_that_was_restored_within_a_block_goes_on_with_the_same_batches():
+    sampler = in_blocks(3, batch_size=16)
+    for _ in range(4):
+        sampler.next_batch()
+    restored = in_blocks(3, batch_size=16)
+    restored.load_state_dict(sampler.state_dict())
+    assert [flat(batch) for batch in restored] == [flat(batch) for batch in sampler]
+
+
 @pytest.mark.gpu
 def test_on_the_gpu_negatives_are_not_positives_either():
     sampler = Sampler(SMALL, batch_size=6, negatives=50, device="cuda")
@@ -148,6 +184,7 @@ def test_a_kernel_draws_the_same_batches(weighted: bool, monkeypatch):
         monkeypatch.setattr(triton_there, "_WORKING", {device: has_kernels})
         for positives in (None, part):
             sampler = Sampler(train, positives=positives, batch_size=513, device="cuda")
+            sampler._together = 3  # so that an epoch has several blocks, and a last one
             drawn.append([flat(batch) for batch in sampler])
     assert drawn[:2] == drawn[2:]
     assert drawn[0] != drawn[1]
