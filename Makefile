@@ -3,7 +3,7 @@
 # make lint    ruff, formatting and types
 # make bench   the timings in results/
 # make campaigns   ten minutes of attacks: forged files, kills, crowds (CAMPAIGN_ARGS chooses)
-# make results-page   docs/results.md and docs/frontier.svg from results/
+# make results-page   docs/results.md, docs/frontier.svg and docs/kernels.svg from results/
 # make site    the documents as a web site, in site/
 # Each creates .venv when it is missing. PYTHON chooses the interpreter.
 

@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+from threadpoolctl import threadpool_info
 
 from cerp.cores import allowed_threads
 from cerp.runtime import Runtime, load
@@ -38,6 +39,7 @@ def main() -> None:
     bare = milliseconds(products)
     figures = {
         "cores": allowed_threads(),
+        "products_for": [library.get("architecture") for library in threadpool_info()],
         "median_milliseconds": round(float(np.median(alone)), 3),
         "least_milliseconds": round(min(alone), 3),
         "least_milliseconds_of_bare_products": round(min(bare), 3),

@@ -47,12 +47,6 @@ def test_rates_and_decays_are_from_the_grids_of_the_paper(backbone: str):
         assert stage.weight_decay in (1e-5, 1e-6, 1e-7)
 
 
-def test_lightgcn_of_the_paper_trains_in_small_batches_until_validation_stops_rising():
-    own, other = (preset("paper", name).train for name in ("lightgcn", "mlp"))
-    assert (own.batch_size, own.epochs) == (256, 200)
-    assert (other.batch_size, other.epochs) == (None, 60)
-
-
 def test_learned_rows_have_no_penalty_and_hashed_ones_that_of_the_first_version():
     assert preset("default", "lightgcn").prune.gamma == 0
     assert preset("default", "lightgcn", assignment="hash").prune.gamma == 1e-3

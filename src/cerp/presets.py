@@ -115,18 +115,16 @@ class PaperRates(NamedTuple):
     train_batch: int | None = None
     """Positives of a step, which the paper leaves open and the authors' code has 10 of; None: by
     `cerp.config.default_batch_size`."""
-    train_epochs: int = 60
-    """At most so many: as many as validation may take to stop rising."""
 
 
 PAPER_RATES = {
-    "lightgcn": PaperRates(1e-4, 1e-5, 1e-3, 1e-7, train_batch=256, train_epochs=200),
+    "lightgcn": PaperRates(1e-4, 1e-5, 1e-3, 1e-7, train_batch=256),
     "mlp": PaperRates(1e-2, 1e-7, 1e-2, 1e-5),
 }
 """By backbone: of rates {1e-2, 1e-3, 1e-4} and decays {1e-5, 1e-6, 1e-7}, those with which Gowalla
 validates best at 99% (results/regularizer.json). LightGCN's rate of training was chosen again with
-its batch, by all three budgets: half the batch, for twice the time, validates no better. In such
-batches it still rises at 99% after 60 epochs."""
+its batch, by all three budgets: half the batch, or epochs until validation stops rising, take
+longer and validate no better."""
 AUTHORS_RATES = PaperRates(1e-3, 1e-5, 1e-2, 1e-5)
 """For a backbone that was not searched: while pruning, what the authors' code has."""
 
@@ -145,7 +143,6 @@ def _paper(config: Config) -> Config:
             learning_rate=rates.train_rate,
             weight_decay=rates.train_decay,
             batch_size=rates.train_batch,
-            epochs=rates.train_epochs,
         )
     return replace(
         config,

@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 
 from cerp.files import write_text
+from cerp.pages.svg import standalone
 from results_page.frontier import FIGURE
+from results_page.kernels import DRAWN, PROFILE, kernel_chart
 from results_page.page import summary
 from results_page.rebuild import rebuild
 
@@ -17,3 +19,4 @@ drawn = RESULTS / "gowalla" / FIGURE
 write_text(
     PAGE.with_name(FIGURE), drawn.read_text(encoding="utf-8")
 )  # the documents' first picture
+write_text(PAGE.with_name(DRAWN), standalone(kernel_chart(RESULTS / PROFILE)))
