@@ -146,6 +146,7 @@ def collect(folder: Path, given: argparse.Namespace) -> None:
         for one in asked
         if (folder / one.name / REFUSED).exists()
     }
+    before = earlier(RESULTS / given.dataset / "search.json", set(done))
     there = read(SEARCHED)
     best: dict[str, dict[str, Any]] = there.get(given.dataset, {}) if is_used(given) else {}
     for backbone, method in dict.fromkeys((one.backbone, one.method) for one in asked):
@@ -153,7 +154,8 @@ def collect(folder: Path, given: argparse.Namespace) -> None:
         found = [done[one] for one in mine if one in done]
         if found and all(one in done or one.name in refused for one in mine):
             own = best.setdefault(backbone, {})
-            own[method] = own.get(method, {}) | best_by_budget(found)
+            kept = [one for one in before if (one["backbone"], one["method"]) == (backbone, method)]
+            own[method] = (best_by_budget(kept) if kept else {}) | best_by_budget(found)
             if (method, backbone) == LONGER:
                 own[method] |= longer_search(given.dataset, own[method])
             for budget, settings in own[method].items():
@@ -162,7 +164,7 @@ def collect(folder: Path, given: argparse.Namespace) -> None:
     figures = {"dim": given.dim, "trials": given.trials, "epochs": given.epochs}
     searches = {
         "searches": list(done.values()),
-        "earlier": earlier(RESULTS / given.dataset / "search.json", set(done)),
+        "earlier": before,
         "refused": refused,
         "missing": missing,
     }
