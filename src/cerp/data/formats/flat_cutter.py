@@ -118,16 +118,18 @@ def cut_flat(
     begins[:1] = 0
     np.add(table[:-1, -1], 1, out=begins[1:])
     places = [begins if gap.column < 0 else table[:, gap.column] - gap.anchor for gap in flat.gaps]
+    starts = [place + len(gap.text) for place, gap in zip(places[:-1], flat.gaps, strict=False)]
+    lengths = [end - start for start, end in zip(starts, places[1:], strict=True)]
+    # Before anything is looked up, which would be beyond the text otherwise.
+    if any(length.min() < 0 or length.max() >= MOST_WORDS * WORD for length in lengths):
+        return None
     if not all(_all_hold(text, place, gap) for place, gap in zip(places, flat.gaps, strict=True)):
         return None
     fields: dict[int, Cut] = {}
     for number, field in enumerate(flat.form.fields):
-        start = places[number] + len(flat.gaps[number].text)
-        length = places[number + 1] - start
-        if length.min() < 0 or length.max() >= MOST_WORDS * WORD:
-            return None
         if number in wanted or field.is_number:
-            fields[number] = Cut(_words(text, start, length), length)
+            length = lengths[number]
+            fields[number] = Cut(_words(text, starts[number], length), length)
             if field.is_number and not are_numbers(fields[number]):
                 return None
     return fields
@@ -168,7 +170,7 @@ def _all_hold(text: Bytes, places: Int64Array, gap: _Gap) -> bool:
         for at, word in zip(range(0, len(gap.text), WORD), words, strict=True):
             part = gap.text[at : at + WORD]
             expected = np.uint64(int.from_bytes(part, "little"))
-            if ((word ^ expected) & INSIDE[0][len(part) : len(part) + 1]).any():
+            if ((word ^ expected) & INSIDE[0][len(part)]).any():
                 return False
         return True
     return all(
@@ -182,11 +184,10 @@ def _words(text: Bytes, starts: Int64Array, length: Int64Array) -> list[Words]:
     """What is between the starts and the ends of a field."""
     least, most = int(length.min()), int(length.max())
     words = []
-    for place, word in enumerate(_loaded(text, starts, most // WORD + 1)):
-        if least < (place + 1) * WORD:
-            words.append(word & INSIDE[place].take(length))
-        else:
-            words.append(word.copy())
+    loaded = _loaded(text, starts, most // WORD + 1)
+    for word, inside in zip(loaded, INSIDE, strict=False):
+        is_alike = inside[least] == inside[most]
+        words.append(word & (inside[least] if is_alike else inside.take(length)))
     return words
 
 

@@ -13,12 +13,14 @@ from typing import NamedTuple
 import numpy as np
 
 from cerp.cores import shared_out
-from cerp.data.formats.hash_codes import hashes_of, numbered
-from cerp.data.formats.line_cutter import OtherFormError, Words
+from cerp.data.formats.hash_codes import SPREADING, hashes_of, numbered
+from cerp.data.formats.line_cutter import MOST_WORDS, OtherFormError, Words
 from cerp.data.ids import Int32Array, Int64Array
 
 BITS_BEYOND = 3
-"""A table of ids has 8 to 16 times as many slots: one id in 16 to 32 shares its own."""
+"""A table of ids has 8 to 16 times as many slots: of 16 to 32 ids one shares its own."""
+FACTORS = [SPREADING[0] + np.uint64(2 * place) for place in range(MOST_WORDS)]
+"""Odd, another for each word of an id."""
 
 
 class Part(NamedTuple):
@@ -32,10 +34,6 @@ class Part(NamedTuple):
     def of(cls, words: Sequence[Words]) -> Part:
         """With their hashes."""
         return cls(words, hashes_of(words))
-
-    def rows(self, which: Int64Array) -> Part:
-        """Some of the rows."""
-        return Part([word.take(which) for word in self.words], self.hashes.take(which))
 
 
 class Apart(NamedTuple):
@@ -87,10 +85,9 @@ def told_apart(parts: Sequence[Part]) -> Apart:
 class KnownIds:
     """The ids of the first rows, in which those of later rows are looked up."""
 
-    def __init__(self, first: Sequence[Part]) -> None:
-        self._first = told_apart(first)
+    def __init__(self, first: Sequence[Sequence[Words]]) -> None:
+        self._first = told_apart([Part.of(words) for words in first])
         count = len(self._first.firsts)
-        self._hashes = hashes_of(self._first.words)
         # All words of an id lie together: what is looked up is hardly ever in the nearest cache.
         rows = np.stack(self._first.words, axis=1)
         self._rows = rows.view(f"V{rows.itemsize * rows.shape[1]}").ravel()
@@ -99,18 +96,18 @@ class KnownIds:
         self._slots: Int32Array = np.zeros(1 << bits, dtype=np.int32)
         # Backwards: the first of some ids that share a slot has it, which is likely frequent.
         backwards = np.arange(count - 1, -1, -1, dtype=np.int32)
-        self._slots[self._slots_of(self._hashes[::-1])] = backwards
+        self._slots[self._slots_of(self._first.words)[::-1]] = backwards
 
-    def look_up(self, part: Part) -> LookedUp:
+    def look_up(self, words: Sequence[Words]) -> LookedUp:
         """The codes of some later rows."""
-        codes = self._slots.take(self._slots_of(part.hashes))
+        codes = self._slots.take(self._slots_of(words))
         known = self._rows.take(codes.astype(np.int64)).view(np.uint64)
         width = len(self._first.words)
-        differ = part.words[0] ^ known[::width]
-        for place, word in enumerate(part.words[1:width], start=1):  # as in `told_apart`
+        differ = words[0] ^ known[::width]
+        for place, word in enumerate(words[1:width], start=1):  # as in `told_apart`
             differ |= word ^ known[place::width]
         others = np.flatnonzero(differ != 0)
-        return LookedUp(codes, others, part.rows(others))
+        return LookedUp(codes, others, Part.of([word.take(others) for word in words]))
 
     def with_later(self, later: Sequence[LookedUp]) -> Apart:
         """The ids of the first rows and all later ones, whose codes are completed in place."""
@@ -118,8 +115,8 @@ class KnownIds:
         if not later:
             return self._first
         own = np.arange(len(firsts), dtype=np.int32)
-        unseen = np.flatnonzero(self._slots.take(self._slots_of(self._hashes)) != own)
-        hidden = Part([word.take(unseen) for word in words], self._hashes.take(unseen))
+        unseen = np.flatnonzero(self._slots.take(self._slots_of(words)) != own)
+        hidden = Part.of([word.take(unseen) for word in words])
         others = told_apart([hidden, *(rows.part for rows in later)])
         # Hidden ids are distinct, so that they have the first numbers; all behind them are new.
         is_new = slice(len(unseen), None)
@@ -137,8 +134,13 @@ class KnownIds:
             _joined([words, [word[is_new] for word in others.words]]),
         )
 
-    def _slots_of(self, hashes: Words) -> Int64Array:
-        return (hashes >> self._behind).view(np.int64)
+    def _slots_of(self, words: Sequence[Words]) -> Int64Array:
+        """Less mixed than a hash, and sooner made: ids may share a slot."""
+        mixed = words[0] * FACTORS[0]
+        for word, factor in zip(words[1:], FACTORS[1:], strict=False):
+            mixed += word * factor
+        mixed >>= self._behind
+        return mixed.view(np.int64)
 
 
 def _joined(parts: Sequence[Sequence[Words]]) -> list[Words]:

@@ -41,7 +41,7 @@ from cerp.errors import DataError
 
 UNDERSTOOD = {"user", "item", "rating", "time", "ids"}
 """What a caller may ask for; a rating is not read unless it decides which rows are kept."""
-FIRST_CHUNKS = 16
+FIRST_CHUNKS = 24
 """Whose ids are told apart before the other chunks are read: more of them hold more of the ids, and
 fewer are sooner done with."""
 MOST_HELD = 1 << 26
@@ -85,7 +85,7 @@ class RegularText:
         chunks = Chunks(self.plain, self.form, self.fields, FlatForm.of(self.form))
         starts = chunks.starts(self.start)
         first = chunks.rows(self.start)  # by itself: most files that are odd are so at once
-        held = sum(len(word) for part in first.ids.values() for word in part.words)
+        held = sum(len(word) for words in first.ids.values() for word in words)
         if held * len(starts) > MOST_HELD:
             raise OtherFormError("there are too many rows")
         if not first.is_flat:
@@ -93,13 +93,13 @@ class RegularText:
         begin = [first, *shared_out(chunks.rows, starts[1:FIRST_CHUNKS], most=MOST_THREADS)]
         del first
         times = [rows.time for rows in begin]
-        parts = {side: [rows.ids[side] for rows in begin] for side in SIDES}
+        words = {side: [rows.ids[side] for rows in begin] for side in SIDES}
         del begin
-        known = dict(zip(SIDES, shared_out(KnownIds, map(parts.pop, SIDES)), strict=True))
+        known = dict(zip(SIDES, shared_out(KnownIds, map(words.pop, SIDES)), strict=True))
 
         def later(start: int) -> tuple[dict[str, LookedUp], Int64Array | None]:
             rows = chunks.rows(start)
-            return {side: known[side].look_up(part) for side, part in rows.ids.items()}, rows.time
+            return {side: known[side].look_up(words) for side, words in rows.ids.items()}, rows.time
 
         rest = shared_out(later, starts[FIRST_CHUNKS:], most=MOST_THREADS)
         of_side = {side: [rows[side] for rows, _ in rest] for side in SIDES}
