@@ -22,7 +22,12 @@ ROWS = st.lists(
 
 
 def gathered(
-    rows: list[tuple[int, int, int, float]], step: int, *, timed: bool, weighted: bool
+    rows: list[tuple[int, int, int, float]],
+    step: int,
+    *,
+    timed: bool,
+    weighted: bool,
+    ahead: bool = False,
 ) -> Merged:
     user, item = (np.array([row[k] for row in rows], dtype=np.int32) for k in (0, 1))
     time = np.array([row[2] for row in rows], dtype=np.int64)
@@ -44,6 +49,8 @@ def gathered(
             time[part] if timed else None,
             weight[part] if weighted else None,
         )
+    if ahead:
+        found.sort()
     return found.merged()
 
 
@@ -55,6 +62,7 @@ def gathered(
     stretch=st.integers(1, 4),
     timed=st.booleans(),
     weighted=st.booleans(),
+    ahead=st.booleans(),
 )
 def test_stretches_and_blocks_give_what_a_dictionary_does(
     rows: list[tuple[int, int, int, float]],
@@ -63,6 +71,7 @@ def test_stretches_and_blocks_give_what_a_dictionary_does(
     stretch: int,
     timed: bool,
     weighted: bool,
+    ahead: bool,
 ):
     times: dict[tuple[int, int], int] = {}
     weights: dict[tuple[int, int], float] = {}
@@ -74,7 +83,7 @@ def test_stretches_and_blocks_give_what_a_dictionary_does(
         patch.setattr(gathering, "STRETCH", stretch)
         # Few bits make small blocks; one user is a block whatever is allowed.
         patch.setattr(gathering, "BITS", max(bits, len(rows).bit_length()))
-        found = gathered(rows, step, timed=timed, weighted=weighted)
+        found = gathered(rows, step, timed=timed, weighted=weighted, ahead=ahead)
     assert list(zip(found.user.tolist(), found.item.tolist(), strict=True)) == pairs
     assert found.duplicates == len(rows) - len(pairs)
     if found.time is not None:

@@ -80,6 +80,21 @@ def test_a_nul_byte_is_refused_wherever_it_is(tmp_path: Path, name: str):
         read(written(tmp_path, name, spoilt))
 
 
+@pytest.mark.parametrize("places", [[0], [11], [12], [40], [5, 39], [23, 24, 25]])
+def test_the_first_of_many_nul_bytes_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, places: list[int]
+):
+    monkeypatch.setattr(text_files, "CHUNK_BYTES", 4)
+    monkeypatch.setattr(text_files, "allowed_threads", lambda: 3)
+    content = bytearray(b"\n" * 41)
+    for place in places:
+        content[place] = 0
+    path = tmp_path / "a.txt"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=rf"line {places[0] + 1}: binary data"):
+        text_files.refuse_nul(path, path)
+
+
 def test_a_split_with_a_nul_byte_is_refused(tmp_path: Path):
     written(tmp_path, "train.txt", "a x y\nb x\nc y z\n")
     written(tmp_path, "test.txt", "a z\nb\0 y\n")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cerp.data.formats import json_lines, regular_text
+from cerp.data.formats import json_lines, known_ids, regular_chunks, regular_text
 from cerp.data.formats.hash_codes import hashes_of, numbered
 from cerp.data.formats.line_cutter import bytes_of_line, cut, numbers_of
 from cerp.data.formats.line_form import Field, LineForm, delimited_form, json_form
@@ -34,7 +34,8 @@ TIMES = st.one_of(
 def both(path: Path, **options: Any) -> tuple[tuple[object, ...], tuple[object, ...]]:
     """Cut where it is regular, in chunks of a few lines, and not cut."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(regular_text, "CHUNK_BYTES", 64)
+        patch.setattr(regular_chunks, "CHUNK_BYTES", 64)
+        patch.setattr(regular_text, "FIRST_CHUNKS", 2)
         first = told(path, **options)
     with without_cutting():
         return first, told(path, **options)
@@ -178,7 +179,7 @@ def test_an_id_that_is_the_beginning_of_another_is_not_taken_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     # Hashes that see the first eight letters only.
-    monkeypatch.setattr(regular_text, "hashes_of", lambda words: words[0].copy())
+    monkeypatch.setattr(known_ids, "hashes_of", lambda words: words[0].copy())
     path = tmp_path / "a.csv"
     path.write_text("user,item\n" + "lettersandmore,x\n" * 10 + "lettersa,y\n" * 10)
     cut_or_not, not_cut = both(path)

@@ -77,6 +77,7 @@ class Gathering:
             self._time = np.empty(rows, dtype=np.int64)
         self._weight = np.empty(rows, dtype=np.float64) if weighted else None
         self._has_times = times is not None
+        self._is_sorted = False
 
     def add(
         self,
@@ -128,7 +129,8 @@ class Gathering:
 
     def merged(self) -> Merged:
         """All rows, which have to be there. What was gathered is used up."""
-        self._sort()
+        if not self._is_sorted:
+            self.sort()
         ends = self._merge()
         count, rows = ends[-1], len(self._packed)
         user, item = np.empty(count, np.int32), np.empty(count, np.int32)
@@ -148,7 +150,9 @@ class Gathering:
         del self._packed
         return Merged(user, item, time, _cut(self._weight, count), rows - count)
 
-    def _sort(self) -> None:
+    def sort(self) -> None:
+        """Sort all rows, which have to be there; otherwise `merged` does."""
+        self._is_sorted = True
         blocks = [self._packed[start:end] for start, end in itertools.pairwise(self._ends.tolist())]
         if len(blocks) == 1:
             sort_on_cores(blocks[0])

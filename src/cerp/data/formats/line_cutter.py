@@ -36,6 +36,14 @@ ONES, HIGHEST_BITS = _repeated(1), _repeated(0x80)
 BLANK, ZERO = _repeated(ord(" ")), _repeated(ord("0"))
 BEYOND_NINE = _repeated(0x80 - 10)
 POWERS = np.array([10**count for count in range(WORD + 1)], dtype=np.uint64)
+INSIDE = [
+    np.array(
+        [(1 << 8 * min(max(length - start, 0), WORD)) - 1 for length in range(MOST_WORDS * WORD)],
+        dtype=np.uint64,
+    )
+    for start in range(0, MOST_WORDS * WORD, WORD)
+]
+"""For each word of a field, by the field's length: ones in the bytes that are in the field."""
 
 
 class OtherFormError(DataError):
@@ -70,6 +78,18 @@ def cut(content: npt.NDArray[np.uint8], starts: Int64Array, form: LineForm) -> l
     if lines.odd.any():
         raise OtherFormError("a line is of another form")
     return fields
+
+
+def are_numbers(field: Cut) -> bool:
+    """Whether all are whole numbers without a sign or leading zeros."""
+    has_zero = (field.words[0] & np.uint64(0xFF)) == ord("0")
+    if ((field.length == 0) | (has_zero & (field.length > 1))).any():
+        return False
+    for word, inside in zip(field.words, INSIDE, strict=False):
+        digits = word ^ (ZERO & inside.take(field.length))
+        if (((digits + BEYOND_NINE) | digits) & HIGHEST_BITS).any():
+            return False
+    return True
 
 
 def numbers_of(digits: Cut) -> Int64Array:

@@ -1,13 +1,13 @@
 """Text whose lines are all of one form, cut by NumPy on all cores.
 
-Most tables of interactions are that plain, and take two thirds of the time that a database takes
-over them. Whatever is not, from a quote within a field to a missing id, is left to the other
-readers, which also say what is wrong with it: what they would read is read here, or nothing is.
+Most tables of interactions are that plain, and take a third of the time that a database takes over
+them. Whatever is not, from a quote within a field to a missing id, is left to the other readers,
+which also say what is wrong with it: what they would read is read here, or nothing is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,36 +18,36 @@ import numpy.typing as npt
 
 from cerp.cores import shared_out
 from cerp.data.formats.columns import SIDES, Origin, Wanted
-from cerp.data.formats.hash_codes import hashes_of, numbered
+from cerp.data.formats.flat_cutter import LINE_BREAK, FlatForm
+from cerp.data.formats.known_ids import Apart, KnownIds, LookedUp
 from cerp.data.formats.line_cutter import (
     MOST_DIGITS,
-    WORD,
+    Cut,
     OtherFormError,
     Words,
-    bytes_of_line,
-    cut,
+    are_numbers,
     numbers_of,
 )
 from cerp.data.formats.line_form import LineForm
+from cerp.data.formats.regular_chunks import Chunks
 from cerp.data.formats.times import MILLISECONDS_RANGE, SECONDS_RANGE
-from cerp.data.formats.vocabulary import Vocabulary, coded_in_native_order
+from cerp.data.formats.vocabulary import Vocabulary, native_order
 from cerp.data.gathering import Gathering
 from cerp.data.ids import Ids, Int32Array, Int64Array
 from cerp.data.interactions import Interactions
-from cerp.data.sorting import STRETCH, counts_of
+from cerp.data.sorting import counts_of
 from cerp.data.source_facts import SourceFacts
 from cerp.errors import DataError
 
 UNDERSTOOD = {"user", "item", "rating", "time", "ids"}
 """What a caller may ask for; a rating is not read unless it decides which rows are kept."""
-CHUNK_BYTES = 1 << 21
-"""Of a file at a time: little enough to stay in the cache, and so much that threads, which take
-turns between steps of NumPy, seldom wait for each other."""
+FIRST_CHUNKS = 24
+"""Whose ids are told apart before the other chunks are read: more of them hold more of the ids, and
+fewer are sooner done with."""
 MOST_HELD = 1 << 26
 """Words of ids, half a gigabyte: files with more are left to DuckDB, which holds less at a time."""
 MOST_THREADS = 4
 """Each holds Python's lock for a moment at every step: many would do little but wait for it."""
-LINE_BREAK = ord("\n")
 
 
 @dataclass(frozen=True)
@@ -70,123 +70,158 @@ class RegularText:
             return None
         try:
             rows = self._all_rows()
-            time = _times(rows)
-            code = partial(self._coded, rows, origin=origin, as_strings=wanted.ids == "string")
-            (users, user), (items, item) = shared_out(code, SIDES)
+            as_strings = wanted.ids == "string"
+            integers = {side: self._integers(rows, side, as_strings) for side in SIDES}
+            order = partial(self._ordered, rows, integers, origin=origin, as_strings=as_strings)
+            users, items, gathering = _gathered_in_order(
+                rows, order, is_likely_so=all(values is None for values in integers.values())
+            )
         except DataError:
             return None
-        gathering = _gathered(user, item, time, len(users), len(items))
         data = Interactions.from_gathered(gathering, users=users, items=items)
-        return replace(data, source=SourceFacts(origin.name, len(user)))
+        return replace(data, source=SourceFacts(origin.name, rows.count))
 
-    def _all_rows(self) -> list[_Rows]:
-        starts = range(self.start, self.plain.stat().st_size, CHUNK_BYTES)
-        first = self._rows(self.start)  # by itself: most files that are odd are so at once
+    def _all_rows(self) -> _AllRows:
+        chunks = Chunks(self.plain, self.form, self.fields, FlatForm.of(self.form))
+        starts = chunks.starts(self.start)
+        first = chunks.rows(self.start)  # by itself: most files that are odd are so at once
         held = sum(len(word) for words in first.ids.values() for word in words)
         if held * len(starts) > MOST_HELD:
             raise OtherFormError("there are too many rows")
-        return [first, *shared_out(self._rows, starts[1:], most=MOST_THREADS)]
+        if not first.is_flat:
+            chunks = Chunks(self.plain, self.form, self.fields, None)
+        begin = [first, *shared_out(chunks.rows, starts[1:FIRST_CHUNKS], most=MOST_THREADS)]
+        del first
+        times = [rows.time for rows in begin]
+        words = {side: [rows.ids[side] for rows in begin] for side in SIDES}
+        del begin
+        known = dict(zip(SIDES, shared_out(KnownIds, map(words.pop, SIDES)), strict=True))
 
-    def _rows(self, start: int) -> _Rows:
-        """The rows that begin in a chunk of the file."""
-        cuts = cut(*self._chunk(start), self.form)
-        time = numbers_of(cuts[self.fields["time"]]) if "time" in self.fields else None
-        ids = {side: cuts[self.fields[side]].words for side in SIDES}
-        return _Rows(ids, {side: hashes_of(words) for side, words in ids.items()}, time)
+        def later(start: int) -> tuple[dict[str, LookedUp], Int64Array | None]:
+            rows = chunks.rows(start)
+            return {side: known[side].look_up(words) for side, words in rows.ids.items()}, rows.time
 
-    def _chunk(self, start: int) -> tuple[npt.NDArray[np.uint8], Int64Array]:
-        """Bytes of the file from one before a chunk on, and where in them its rows begin."""
-        room = 1 + CHUNK_BYTES + bytes_of_line(self.form)
-        content = np.empty(-(-room // WORD) * WORD, dtype=np.uint8)
-        content[0] = LINE_BREAK
-        before = min(start, 1)
-        with self.plain.open("rb") as file:
-            file.seek(start - before)
-            end = 1 - before + file.readinto(content[1 - before : room - 1].data)
-        content[end:] = 0
-        if end < room - 1 and content[end - 1] != LINE_BREAK:
-            content[end] = LINE_BREAK  # the last line of a file may lack it
-        behind = content[: min(CHUNK_BYTES, end - 1)] == LINE_BREAK
-        return content, np.flatnonzero(behind) + 1
+        rest = shared_out(later, starts[FIRST_CHUNKS:], most=MOST_THREADS)
+        of_side = {side: [rows[side] for rows, _ in rest] for side in SIDES}
+        told = shared_out(lambda side: known[side].with_later(of_side[side]), SIDES)
+        times += [time for _, time in rest]
+        return _AllRows(
+            dict(zip(SIDES, told, strict=True)), [time for time in times if time is not None]
+        )
 
-    def _coded(
-        self, rows: Sequence[_Rows], side: str, *, origin: Origin, as_strings: bool
+    def _integers(self, rows: _AllRows, side: str, as_strings: bool) -> Int64Array | None:
+        """The distinct ids of one side, where they are integers."""
+        if self.is_text and as_strings:
+            return None
+        if not self.is_text and not self.form.fields[self.fields[side]].is_number:
+            return None
+        words = rows.ids[side].words
+        if self.is_text and not are_numbers(_cut_of([word[:1] for word in words])):
+            return None
+        digits = _cut_of(words)
+        if self.is_text and (digits.length.max() > MOST_DIGITS or not are_numbers(digits)):
+            return None
+        return numbers_of(digits)
+
+    def _ordered(
+        self,
+        rows: _AllRows,
+        integers: Mapping[str, Int64Array | None],
+        side: str,
+        *,
+        origin: Origin,
+        as_strings: bool,
     ) -> tuple[Ids, Int32Array]:
-        """The ids of one side, and the rows as codes."""
-        codes, firsts = numbered(np.concatenate([part.hashes[side] for part in rows]))
-        ends = np.cumsum([len(part.hashes[side]) for part in rows])
-        parts = [part.ids[side] for part in rows]
-        new_in_parts = np.split(firsts, np.searchsorted(firsts, ends[:-1]))
-        distinct = _joined(
-            [
-                [word[new - end + len(word)] for word in words]
-                for words, new, end in zip(parts, new_in_parts, ends, strict=True)
-            ]
-        )
-
-        def check(part: tuple[Sequence[Words], Int32Array]) -> None:
-            words, own = part
-            # Of words beyond those of a part nothing is asked: the last of a part ends in a zero,
-            # where an id that goes on has a letter.
-            for word, values in zip(words, distinct, strict=False):
-                if (values.take(own) != word).any():
-                    raise OtherFormError("two ids have one hash")
-
-        shared_out(check, zip(parts, np.split(codes, ends[:-1]), strict=True))
-        texts = np.stack(distinct, axis=1).astype("<u8").view(f"S{WORD * len(distinct)}").ravel()
-        vocabulary = Vocabulary(self._values(texts, side), firsts)
-        return coded_in_native_order(
-            vocabulary, codes, side, origin, is_text=self.is_text, as_strings=as_strings
-        )
-
-    def _values(self, texts: npt.NDArray[np.bytes_], side: str) -> npt.NDArray[Any]:
-        """Distinct ids as a vocabulary has them."""
-        if self.is_text or not self.form.fields[self.fields[side]].is_number:
-            return texts.astype(str).astype(object)
-        if texts.itemsize > MOST_DIGITS:
-            raise OtherFormError("a number is too long")
-        return texts.astype(np.int64)
+        """The ids of one side in native order, and the place there of each number."""
+        told, values = rows.ids[side], integers[side]
+        vocabulary = Vocabulary(_texts(told.words) if values is None else values, told.firsts)
+        is_text = self.is_text and values is None
+        return native_order(vocabulary, side, origin, is_text=is_text, as_strings=as_strings)
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """Some rows of a file."""
+class _AllRows:
+    """The rows of a file, some after the other."""
 
-    ids: Mapping[str, Sequence[Words]]
-    """The words of each side's ids; as many as the longest of these rows has."""
-    hashes: Mapping[str, Words]
-    time: Int64Array | None
+    ids: Mapping[str, Apart]
+    """Of each side."""
+    times: Sequence[Int64Array]
+    """None, or as many as there are parts of the codes."""
 
-
-def _joined(parts: Sequence[Sequence[Words]]) -> list[Words]:
-    """Words of all parts; where some have fewer words than others, zeros stand for the rest."""
-    count = max(map(len, parts))
-    padded = ([*part, *[np.zeros_like(part[0])] * (count - len(part))] for part in parts)
-    return [np.concatenate(words) for words in zip(*padded, strict=True)]
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return sum(map(len, self.ids[SIDES[0]].codes))
 
 
-def _times(rows: Sequence[_Rows]) -> Int64Array | None:
-    """The times of all rows, where there are such."""
-    parts = [part.time for part in rows if part.time is not None]
+def _cut_of(words: Sequence[Words]) -> Cut:
+    """The words of a field with the length of the text in them."""
+    letters = np.stack(words, axis=1).view(np.uint8)
+    return Cut(list(words), np.count_nonzero(letters, axis=1))
+
+
+def _texts(words: Sequence[Words]) -> npt.NDArray[Any]:
+    """Words as strings."""
+    ends = np.full(len(words[0]), LINE_BREAK, dtype=np.uint64)
+    together = np.stack([*words, ends], axis=1).astype("<u8").tobytes()
+    # All at once: a string for each from an array of bytes takes twice the time.
+    texts = together.translate(None, b"\0").decode("ascii").split(chr(LINE_BREAK))
+    return np.array(texts[:-1], dtype=object)
+
+
+def _gathered_in_order(
+    rows: _AllRows, order: Callable[[str], tuple[Ids, Int32Array]], *, is_likely_so: bool
+) -> tuple[Ids, Ids, Gathering]:
+    """The ids of both sides in native order, and all rows.
+
+    ``is_likely_so`` says that the numbers of the ids are likely their places in native order.
+    """
+    if is_likely_so:
+        # Sorting leaves Python's lock alone, which makes strings meanwhile.
+        gathering = _gathered(rows, {})
+        work: list[Callable[[], Any]] = [gathering.sort, *(partial(order, side) for side in SIDES)]
+        _, *ordered = shared_out(lambda part: part(), work)
+    else:
+        ordered = shared_out(order, SIDES)
+    (users, _), (items, _) = ordered
+    places = {
+        side: place
+        for side, (_, place) in zip(SIDES, ordered, strict=True)
+        if not np.array_equal(place, np.arange(len(place)))
+    }
+    if places or not is_likely_so:
+        gathering = _gathered(rows, places)
+    return users, items, gathering
+
+
+def _gathered(rows: _AllRows, places: Mapping[str, Int32Array]) -> Gathering:
+    """All rows; numbers become places where such are given."""
+    sides = [rows.ids[side].codes for side in SIDES]
+    sizes = []
+    for number, side in enumerate(SIDES):
+        sizes.append(len(rows.ids[side].firsts))
+        if side in places:
+            sides[number] = [places[side].take(codes) for codes in sides[number]]
+    users, items = sides
+    num_users, num_items = sizes
+    gathering = Gathering(
+        num_users,
+        num_items,
+        rows.count,
+        lambda: counts_of(np.concatenate(users), num_users),
+        times=_span(rows.times),
+    )
+    for number, (user, item) in enumerate(zip(users, items, strict=True)):
+        gathering.add(user, item, rows.times[number] if rows.times else None)
+    return gathering
+
+
+def _span(times: Sequence[Int64Array]) -> tuple[int, int] | None:
+    """The least and the greatest time, where there are such."""
+    parts = [time for time in times if len(time)]
     if not parts:
         return None
-    time = np.concatenate(parts)
-    if time.min() <= SECONDS_RANGE[1] and time.max() >= MILLISECONDS_RANGE[0]:
+    least, most = min(int(time.min()) for time in parts), max(int(time.max()) for time in parts)
+    if least <= SECONDS_RANGE[1] and most >= MILLISECONDS_RANGE[0]:
         raise OtherFormError("the times may be in two units")
-    return time
-
-
-def _gathered(
-    user: Int32Array, item: Int32Array, time: Int64Array | None, users: int, items: int
-) -> Gathering:
-    gathering = Gathering(
-        users,
-        items,
-        len(user),
-        lambda: counts_of(user, users),
-        times=None if time is None else (int(time.min()), int(time.max())),
-    )
-    for start in range(0, len(user), STRETCH):
-        part = slice(start, start + STRETCH)
-        gathering.add(user[part], item[part], None if time is None else time[part])
-    return gathering
+    return least, most

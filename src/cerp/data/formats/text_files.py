@@ -13,6 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+import numpy as np
+
+from cerp.cores import allowed_threads, shared_out
 from cerp.errors import ConfigError, DataError
 
 BLANKS = " \t"
@@ -91,13 +94,25 @@ def head(plain: Path, source: Path) -> str:
 
 def refuse_nul(plain: Path, source: Path) -> None:
     """Refuse a file with a NUL byte anywhere: readers would end a field, or an id, there."""
+    size = plain.stat().st_size
+    share = max(-(-size // allowed_threads()), CHUNK_BYTES)
+    found = shared_out(lambda start: _nul_in(plain, start, share), range(0, size, share))
+    places = [place for place in found if place is not None]
+    if places:
+        raise nul_error(source, _line_at(plain, places[0]))
+
+
+def _nul_in(plain: Path, start: int, share: int) -> int | None:
+    """Where the first NUL byte of a share of the file is, if any is there or close behind."""
+    buffer = np.empty(CHUNK_BYTES, dtype=np.uint8)
+    place = start
     with plain.open("rb", buffering=0) as file:
-        buffer = bytearray(CHUNK_BYTES)
-        place = 0
-        while count := file.readinto(buffer):
-            if (found := buffer.find(0, 0, count)) >= 0:
-                raise nul_error(source, _line_at(plain, place + found))
+        file.seek(start)
+        while place < start + share and (count := file.readinto(buffer.data)):
+            if buffer[:count].min() == 0:
+                return place + int(buffer[:count].argmin())
             place += count
+    return None
 
 
 def _line_at(plain: Path, place: int) -> int:

@@ -67,8 +67,13 @@ def native_order(
         are_strings = as_strings or any(isinstance(value, str) for value in values[:1])
     if are_strings:
         _refuse_flaws(vocabulary, side, origin)
-        order = np.argsort(vocabulary.first_rows)
-        ids = Ids(values[order].astype(object))
+        firsts = vocabulary.first_rows
+        if not (firsts[1:] > firsts[:-1]).all():  # often they are in order
+            order = np.argsort(firsts)
+            values = values[order]
+        else:
+            order = np.arange(len(firsts))
+        ids = Ids(values.astype(object))
     else:
         _refuse_out_of_range(values, vocabulary, side, origin)
         values = values.astype(np.int64)
@@ -174,6 +179,8 @@ def _refuse_mixed_types(
 
 def _refuse_missing(vocabulary: Vocabulary, side: str, origin: Origin) -> None:
     values = vocabulary.values.tolist()
+    if all(values):
+        return
     missing = [values.index(absent) for absent in (None, "") if absent in values]
     if missing:
         raise _missing_error(origin, int(vocabulary.first_rows[missing].min()), side)
