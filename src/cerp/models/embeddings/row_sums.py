@@ -43,10 +43,7 @@ def weighted_sums_of_rows(
 
     What has the vectors of n entities in it, without any of them: one pass forward, one backward.
     """
-    sums: Tensor = _WeightedSums.apply(  # type: ignore[no-untyped-call]
-        weight, rows, shares, places, count
-    )
-    return sums
+    return _checked(_WeightedSums, rows, weight, shares, places, count)
 
 
 def is_fast(weight: Tensor) -> bool:
@@ -73,7 +70,7 @@ def sums_by_adding(weight: Tensor, rows: Tensor) -> Tensor:
     return sums
 
 
-def _checked(way: Any, rows: Tensor, weight: Tensor, *others: Tensor) -> Tensor:
+def _checked(way: Any, rows: Tensor, weight: Tensor, *others: Any) -> Tensor:
     try:
         sums: Tensor = way.apply(rows, weight, *others)
     except RuntimeError:
@@ -132,25 +129,25 @@ class _SumsOfPrunedRows(torch.autograd.Function):
 class _WeightedSums(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, weight: Tensor, rows: Tensor, shares: Tensor, places: Tensor, count: int
+        ctx: Any, rows: Tensor, weight: Tensor, shares: Tensor, places: Tensor, count: int
     ) -> Tensor:
         each = rows.shape[1]
         numbers, at = rows.flatten().int(), places.int().repeat_interleave(each)
         values = shares.repeat_interleave(each)
         ctx.save_for_backward(numbers, at, values)
         ctx.shape = count, len(weight)
-        return _summed_up(count, at, len(weight), numbers, values).times(weight.detach())
+        return _by_rows(count, at, len(weight), numbers, values).times(weight.detach())
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, None, None, None]:
         numbers, at, values = ctx.saved_tensors
         count, size = ctx.shape
-        found = _summed_up(size, numbers, count, at, values)
-        return found.times(grad.contiguous()), None, None, None, None
+        found = _by_rows(size, numbers, count, at, values).times(grad.contiguous())
+        return None, found, None, None, None
 
 
-def _summed_up(size: int, rows: Tensor, width: int, columns: Tensor, values: Tensor) -> Csr:
+def _by_rows(size: int, rows: Tensor, width: int, columns: Tensor, values: Tensor) -> Csr:
     """The matrix of the shape (size, width) with these values in these places, by counting."""
     offsets, found = torch.empty(size + 1, dtype=torch.int32), torch.empty_like(columns)
     moved = torch.empty_like(values)
