@@ -175,7 +175,7 @@ def test_epochs_of_a_size_are_passes_cut_elsewhere(size: int, steps: int, togeth
     expected = [flat(batch) for _ in range(5) for batch in whole]
     sampler = in_blocks(together, batch_size=16, epoch_size=size)
     assert len(sampler) == steps
-    found: list[list[list[list[int]]]] = []
+    found: list[list[list[int]]] = []
     while len(found) < len(expected):
         epoch = [flat(batch) for batch in sampler]
         assert len(epoch) == steps
