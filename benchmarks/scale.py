@@ -42,6 +42,8 @@ TRAINING = {
     "lightgcn": ("--batch-size", "8192", "--neighbours", "8", "--epoch-size", "2000000"),
 }
 """A tree of LightGCN has 33 vectors, so that its batches are smaller, and its epochs short."""
+EXPORT: dict[str, tuple[str, ...]] = {"mf": (), "lightgcn": ("--graph", "edges")}
+"""Small graphs are otherwise tried as tables, too, which large ones are not."""
 SETTINGS = {
     "method": "cerp",
     "settings": {
@@ -126,7 +128,7 @@ def measured(
         "data info": ("data", "info", folder / "log", *judged),
         "data split": ("data", "split", folder / "log", "-o", folder / "split"),
         "train": ("train", folder / "split", *training, *limits, *judged, "-o", run),
-        "export": ("export", run, "-o", model),
+        "export": ("export", run, "-o", model, *EXPORT[backbone]),
     }
     for name, arguments in verbs.items():
         if name in stages:

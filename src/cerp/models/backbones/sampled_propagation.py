@@ -165,10 +165,11 @@ class InBlocks:
     def _starts(self, first: int, last: int, columns: slice) -> Tensor:
         """``D^-½ E`` of entities from one up to another, in some columns."""
         table = self._any.new_empty(last - first, columns.stop - columns.start)
+        lookup = self.embedding.lookup(columns)
         for some in _stretches(first, last):
             entities = torch.arange(some.start, some.stop, device=table.device)
-            found = self.embedding(entities)[:, columns]
-            table[some.start - first : some.stop - first] = found / self._roots(entities)
+            found = lookup(entities) / self._roots(entities)
+            table[some.start - first : some.stop - first] = found
         return table
 
 
