@@ -5,8 +5,9 @@
 
 With data, CERP is trained with all neighbours (0) and with some, everything else alike, and judged
 by the whole graph each time. With a split, such as `benchmarks/scale.py` leaves, it is steps of
-pruning and the way to the first scores that are measured, and the memory of each. The seconds are
-those of the CPU, over all threads. Writes results/sampled_propagation.json.
+pruning, of the size that they have there, and the way to the first scores that are measured, and
+the memory of each. The seconds are those of the CPU, over all threads. Writes
+results/sampled_propagation.json.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from cerp.training.sampling import Sampler
 
 RESULT = RESULTS / "sampled_propagation.json"
 DIMENSION, BUDGET, BUDGET_OF_STEPS = 32, "90%", "99.9%"
-STEPS, BATCH = 20, 2048
+STEPS, BATCH, NEGATIVES = 20, 8192, 1
 
 
 def main() -> None:
@@ -116,6 +117,7 @@ def steps(splits: Splits, judged: int) -> dict[str, Any]:
         "interactions": len(train),
         "dimension": DIMENSION,
         "batch": BATCH,
+        "negatives": NEGATIVES,
         "peak_bytes_of_data": peak_memory(),
     }
     begun = time.process_time()
@@ -129,7 +131,7 @@ def steps(splits: Splits, judged: int) -> dict[str, Any]:
     buckets = bucket_count(limit, entities, DIMENSION)
     embedding = CompositionalEmbedding(entities, DIMENSION, buckets=buckets)
     model = Recommender(embedding, backbone)
-    sampler = Sampler(train, batch_size=BATCH)
+    sampler = Sampler(train, batch_size=BATCH, negatives=NEGATIVES)
     embedding.start_pruning(scale=-1.0)
     hooks = ScheduledPruning(embedding, PruneConfig(), [limit], len(sampler))
     loop = Loop(model, sampler, hooks.optimizers(model), epochs=1, hooks=hooks, label="steps")

@@ -39,6 +39,7 @@ def test_budgets_lose_the_blanks_around_them():
         ({"dim": 16.5}, r"dim is 16\.5; it must be a whole number"),
         ({"train": {"epochs": 2.5}}, r"epochs is 2\.5; it must be a whole number"),
         ({"train": {"clip_norm": 0}}, "clip_norm is 0; it must be above 0"),
+        ({"train": {"epoch_size": 0}}, "epoch_size is 0; it must be above 0"),
         ({"train": {"validation_users": 0}}, "validation_users is 0; it must be above 0"),
         ({"train": {"weight_decay": -0.1}}, r"weight_decay is -0\.1; it must be at least 0"),
         ({"prune": {"clip_norm": -1}}, "clip_norm is -1; it must be above 0"),

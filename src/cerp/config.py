@@ -99,6 +99,10 @@ class TrainConfig:
     """At most so many."""
     batch_size: int | None = limited(None, above=0)
     """Positives in a batch; None: by `default_batch_size`."""
+    epoch_size: int | None = limited(None, above=0)
+    """Positives in an epoch, in whole batches: each goes on where the one before it stopped. None:
+    all. For data of which one pass takes hours, and of which curves, validation and the end of
+    training are wanted sooner."""
     negatives: int = limited(5, above=0)
     """Fresh negatives for each positive."""
     optimizer: Optimizer = "adam"
@@ -145,6 +149,8 @@ class PruneConfig:
     max_epochs: int = limited(50, above=0)
     """``free`` alone: where it ends, reached or not."""
     batch_size: int | None = limited(None, above=0)
+    epoch_size: int | None = limited(None, above=0)
+    """As in `TrainConfig`."""
     negatives: int = limited(5, above=0)
     optimizer: Optimizer = "adam"
     learning_rate: float = limited(2e-3, above=0)

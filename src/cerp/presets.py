@@ -56,6 +56,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "epochs": ("train.epochs",),
     "learning_rate": ("train.learning_rate",),
     "batch_size": ("prune.batch_size", "train.batch_size"),
+    "epoch_size": ("prune.epoch_size", "train.epoch_size"),
     "prune_epochs": ("prune.epochs",),
     "gamma": ("prune.gamma",),
     "method_options": ("method_options",),

@@ -28,9 +28,11 @@ from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError, DataError
 from cerp.evaluation.evaluate import evaluate
+from cerp.export import to_arrays
 from cerp.export.size_limit import SizeLimit, within
 from cerp.export.to_arrays import as_shipped, scorer_of, ship
 from cerp.naming import model_file
+from cerp.runs import encodings
 from cerp.runs.encodings import Written, best_written, every_encoding
 from cerp.runs.fit import fit_all
 from cerp.runs.fitted_model import FittedModel
@@ -299,6 +301,25 @@ def test_export_says_why_a_method_cannot_be_shipped():
     model = fitted(method="dhe", budgets=("80%",))
     with pytest.raises(ConfigError, match="cannot be written to a model file"):
         best_written(every_encoding(model), "edges")
+
+
+def test_large_tables_are_written_only_when_they_are_asked_for(monkeypatch: pytest.MonkeyPatch):
+    model = fitted(backbone="lightgcn", budgets=("80%",))
+    values = model.splits.num_entities * CONFIG.dim
+    for most, graphs in ((values, {"edges", "tables"}), (values - 1, {"edges"})):
+        monkeypatch.setattr(encodings, "MOST_TABLED", most)
+        assert {entry.graph for entry in every_encoding(model)} == graphs
+    assert {entry.graph for entry in every_encoding(model, graph="tables")} == {"tables"}
+
+
+def test_tables_are_the_same_however_many_users_are_made_together(monkeypatch: pytest.MonkeyPatch):
+    model = fitted(backbone="lightgcn", budgets=("80%",))
+    assert model.recommender is not None
+    whole = to_arrays.final_vectors(model.recommender)
+    monkeypatch.setattr(to_arrays, "USERS_AT_ONCE", 7)
+    parts = to_arrays.final_vectors(model.recommender)
+    assert np.array_equal(parts.users, whole.users)
+    assert np.array_equal(parts.items, whole.items)
 
 
 def test_a_lightgcn_without_tables_of_its_own_is_saved_as_propagated_ones(tmp_path: Path):

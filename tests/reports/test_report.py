@@ -497,6 +497,7 @@ def test_other_data_than_that_of_the_runs_is_refused(trained: list[Path]):
             prune=PruneConfig(epochs=6, gamma=0.1, batch_size=512),
             train=TrainConfig(epochs=9, learning_rate=0.01, batch_size=512),
         ),
+        Config(prune=PruneConfig(epoch_size=7), train=TrainConfig(epoch_size=7)),
     ],
 )
 def test_the_command_trains_the_very_configuration(
@@ -520,6 +521,7 @@ def test_the_command_trains_the_very_configuration(
 def test_settings_without_an_option_are_left_to_python():
     assert train_command(Config(rewind="initial"), "DATA", "run") is None
     assert train_command(Config(prune=PruneConfig(batch_size=64)), "DATA", "run") is None
+    assert train_command(Config(train=TrainConfig(epoch_size=64)), "DATA", "run") is None
     assert train_command(Config(method_options={"size": 3}), "DATA", "run") is None
 
 

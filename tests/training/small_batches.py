@@ -19,7 +19,7 @@ from cerp.training.stages import train
 
 
 def trained(most_shuffled: int) -> dict[str, Tensor]:
-    """Vectors and losses of two epochs of three weighted positives a batch.
+    """Vectors and losses of two epochs of three weighted positives a batch, within a second pass.
 
     In as many processes as run; steps of Adam alone do not show whether gradients are too large.
     """
@@ -29,7 +29,7 @@ def trained(most_shuffled: int) -> dict[str, Tensor]:
     generator = torch.Generator().manual_seed(0)
     embedding = FullEmbedding(splits.num_entities, 4, generator=generator)
     model = Recommender(embedding, backbones.create("mf", splits.train, embedding_dim=4))
-    config = TrainConfig(batch_size=3, learning_rate=0.01)
+    config = TrainConfig(batch_size=3, epoch_size=30, learning_rate=0.01)
     with patch.object(epoch_order, "MOST_SHUFFLED", most_shuffled):
         quiet = RunOptions(quiet=True)
         found = train(model, splits, config, seed=3, label="small", options=quiet, epochs=2)

@@ -161,6 +161,46 @@ def test_a_sampler_that_was_restored_within_a_block_goes_on_with_the_same_batche
     assert [flat(batch) for batch in restored] == [flat(batch) for batch in sampler]
 
 
+def test_an_empty_epoch_is_refused():
+    with pytest.raises(ConfigError, match="an epoch needs at least 1 positive, got 0"):
+        Sampler(SMALL, batch_size=2, epoch_size=0)
+
+
+@pytest.mark.parametrize(
+    ("size", "steps"), [(1, 1), (16, 1), (40, 3), (100, 7), (101, 7), (260, 17)]
+)
+@pytest.mark.parametrize("together", [1, 3])
+def test_epochs_of_a_size_are_passes_cut_elsewhere(size: int, steps: int, together: int):
+    whole = in_blocks(together, batch_size=16)
+    expected = [flat(batch) for _ in range(5) for batch in whole]
+    sampler = in_blocks(together, batch_size=16, epoch_size=size)
+    assert len(sampler) == steps
+    found: list[list[list[int]]] = []
+    while len(found) < len(expected):
+        epoch = [flat(batch) for batch in sampler]
+        assert len(epoch) == steps
+        found += epoch
+    assert found[: len(expected)] == expected
+
+
+def test_a_batch_of_a_sized_epoch_has_as_many_positives_as_it_says():
+    sampler = Sampler(MANY, batch_size=16, epoch_size=40)
+    sizes = [sampler.size_at(epoch, step) for epoch in range(3) for step in range(3)]
+    assert sizes == [16, 16, 16, 16, 16, 16, 4, 16, 16]
+    assert [len(sampler.next_batch().users) for _ in sizes] == sizes
+
+
+def test_a_sampler_that_was_restored_in_a_sized_epoch_goes_on_with_the_same_batches():
+    sampler = Sampler(MANY, batch_size=16, epoch_size=40, seed=5)
+    for _ in range(8):
+        sampler.next_batch()
+    restored = Sampler(MANY, batch_size=16, epoch_size=40, seed=5)
+    restored.load_state_dict(sampler.state_dict())
+    assert (restored.epoch, restored.step) == (2, 2)
+    for _ in range(5):
+        assert flat(restored.next_batch()) == flat(sampler.next_batch())
+
+
 @pytest.mark.gpu
 def test_on_the_gpu_negatives_are_not_positives_either():
     sampler = Sampler(SMALL, batch_size=6, negatives=50, device="cuda")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,22 +50,23 @@ def weighted(data: Interactions) -> Interactions:
 @pytest.mark.parametrize("is_part", [False, True], ids=["all", "part"])
 @pytest.mark.parametrize("is_weighted", [False, True], ids=["alike", "weighted"])
 @pytest.mark.parametrize("data", [TRAIN, SKIPPED], ids=["plain", "skipped"])
+@pytest.mark.parametrize("size", [None, 1500], ids=["pass", "sized"])
 def test_shares_draw_the_rows_of_the_global_batch(
-    data, is_weighted, is_part, most_shuffled, world, monkeypatch: pytest.MonkeyPatch
+    data, is_weighted, is_part, most_shuffled, world, size, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(epoch_order, "MOST_SHUFFLED", most_shuffled)
     train = weighted(data) if is_weighted else data
     positives = train.subset(np.arange(len(train)) % 3 > 0) if is_part else None
-    one = Sampler(train, positives=positives, batch_size=128, seed=5)
+    drawn: dict[str, Any] = {"batch_size": 128, "epoch_size": size, "seed": 5}
+    one = Sampler(train, positives=positives, **drawn)
     several = [
-        Sampler(train, positives=positives, share=(rank, world), batch_size=128, seed=5)
-        for rank in range(world)
+        Sampler(train, positives=positives, share=(rank, world), **drawn) for rank in range(world)
     ]
     for _ in range(2 * len(one)):
         epoch, position = one.epoch, one.step
         whole, parts = one.next_batch(), [sampler.next_batch() for sampler in several]
         assert rows_of(parts) == rows_of([whole])
-        assert {sampler.size_at(position) for sampler in several} == {len(whole.users)}
+        assert {sampler.size_at(epoch, position) for sampler in several} == {len(whole.users)}
         assert {(sampler.epoch, sampler.step) for sampler in several} == {(one.epoch, one.step)}
         owners = [set(part.users.tolist()) for part in parts]
         assert sum(map(len, owners)) == len(set().union(*owners))

@@ -161,6 +161,10 @@ def train(
     epochs: Annotated[int | None, typer.Option(help="Training epochs at most.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Of training.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Positives in a batch.")] = None,
+    epoch_size: Annotated[
+        int | None,
+        typer.Option(help="Positives in an epoch; the next goes on from there.  [default: all]"),
+    ] = None,
     gamma: Annotated[
         float | None, typer.Option(help="First weight of the complementary-pruning penalty.")
     ] = None,
@@ -264,6 +268,7 @@ def train(
         "epochs": epochs,
         "learning_rate": learning_rate,
         "batch_size": batch_size,
+        "epoch_size": epoch_size,
         "prune_epochs": prune_epochs,
     }
     named: dict[str, Any] = {"method": method, "backbone": backbone, "settings": settings}

@@ -14,8 +14,8 @@ OPTIONS = {
     name: f"--{name.replace('_', '-')}"
     for name in (
         "assignment", "backbone", "batch_size", "buckets", "budget", "codebooks", "data",
-        "dataset", "decimal", "delimiter", "device", "dim", "encoding", "epochs", "format",
-        "gamma", "graph", "item", "k_core", "learning_rate", "liked", "max_file_size",
+        "dataset", "decimal", "delimiter", "device", "dim", "encoding", "epoch_size", "epochs",
+        "format", "gamma", "graph", "item", "k_core", "learning_rate", "liked", "max_file_size",
         "max_size", "method", "methods", "min_rating", "neighbours", "ordering", "output",
         "portfolio", "processes", "protocol", "rating", "refit", "seed", "seeds", "settings",
         "sql", "time", "time_format", "time_limit", "titles", "trials", "user", "users",
@@ -28,6 +28,7 @@ OPTIONS = {
     "prune.epochs": "--prune-epochs",
     "prune.gamma": "--gamma",
     "train.batch_size": "--batch-size",
+    "train.epoch_size": "--epoch-size",
     "train.epochs": "--epochs",
     "train.learning_rate": "--learning-rate",
 }  # fmt: skip

@@ -44,6 +44,9 @@ from cerp.models.embeddings.base import Embedding
 from cerp.models.recommender import Recommender
 
 Graph = Literal["edges", "tables"]
+USERS_AT_ONCE = 1 << 16
+"""Whose vectors are made together: where a graph is gone through for them, what is looked at takes
+more than they do."""
 CONVENTIONS_IN_BRIEF = (
     "full ranking; training items masked (at test time validation items too); items unseen in "
     "training kept; ties by item order; NDCG's ideal cut at min(k, |truth|)"
@@ -285,7 +288,9 @@ def final_vectors(recommender: Recommender) -> PropagatedTables:
             f"the scores of {type(recommender.backbone).__name__} are no dot products, so that it "
             "has no final vectors; choose a backbone such as lightgcn or mf"
         )
-    users = torch.arange(recommender.backbone.num_users, device=recommender.device)
-    return PropagatedTables(
-        scorer.user_vectors(users).cpu().numpy(), scorer.item_vectors.cpu().numpy()
-    )
+    everyone = torch.arange(recommender.backbone.num_users)
+    items = scorer.item_vectors.cpu()
+    users = items.new_empty(len(everyone), items.shape[1])
+    for some in torch.split(everyone, USERS_AT_ONCE):
+        users[some] = scorer.user_vectors(some.to(recommender.device)).cpu()
+    return PropagatedTables(users.numpy(), items.numpy())

@@ -24,8 +24,8 @@ from cerp.training.devices import chosen_device
 from cerp.training.distributed import world_size
 
 SHARED = (
-    "seed", "dim", "epochs", "prune_epochs", "learning_rate", "batch_size", "loss", "seen",
-    "selection_metric", "judge_users",
+    "seed", "dim", "epochs", "prune_epochs", "learning_rate", "batch_size", "epoch_size", "loss",
+    "seen", "selection_metric", "judge_users",
 )  # fmt: skip
 """Settings that all members take; what else can be set says what kind of model it is."""
 
@@ -73,8 +73,8 @@ def fit_to_size(
         Whether to show progress, on standard error.
     **settings
         For all members that have them: ``seed``, ``dim``, ``epochs``, ``prune_epochs``,
-        ``learning_rate``, ``batch_size``, ``loss``, ``seen``, ``selection_metric``,
-        ``judge_users``.
+        ``learning_rate``, ``batch_size``, ``epoch_size``, ``loss``, ``seen``,
+        ``selection_metric``, ``judge_users``.
 
     Returns
     -------

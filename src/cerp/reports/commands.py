@@ -24,6 +24,8 @@ OPTION_OF_SETTING = {
     "prune.gamma": "--gamma",
     "prune.batch_size": "--batch-size",
     "train.batch_size": "--batch-size",
+    "prune.epoch_size": "--epoch-size",
+    "train.epoch_size": "--epoch-size",
     "train.epochs": "--epochs",
     "train.learning_rate": "--learning-rate",
     "value_precision": "--values",
@@ -31,6 +33,8 @@ OPTION_OF_SETTING = {
     "seed": "--seed",
 }
 """The options of `cerp train` for settings that a preset leaves to the caller."""
+SHARED_BY_STAGES = ("batch_size", "epoch_size")
+"""Settings of pruning and training that one option gives to both."""
 NOT_IN_PRESETS = {
     "method",
     "backbone",
@@ -99,7 +103,7 @@ def report_command(found: Findings, title: str, data: str | None, seed: int) -> 
 def train_command(config: Config, data: str, output: str) -> str | None:
     """A `cerp train` that gives this configuration; None if its options cannot say it."""
     wanted = _flat(config.to_dict())
-    if wanted["prune.batch_size"] != wanted["train.batch_size"]:
+    if any(wanted[f"prune.{name}"] != wanted[f"train.{name}"] for name in SHARED_BY_STAGES):
         return None
     for name in get_args(PresetName):
         like = preset(name, config.backbone, config.method, config.teacher, config.assignment)

@@ -16,6 +16,10 @@ from cerp.export.to_arrays import Graph
 from cerp.runs.fitted_model import FittedModel
 from cerp.training.stages import score_memory
 
+MOST_TABLED = 1 << 28
+"""Numbers in propagated tables that are tried unasked: a gigabyte in fp32. All files that were
+tried are there at once."""
+
 
 class Written(NamedTuple):
     """A model in one encoding."""
@@ -41,13 +45,17 @@ def every_encoding(
     popularity: bool = False,
     titles: Mapping[Id, str] | None = None,
 ) -> list[Written]:
-    """The model in all precisions; one with a graph also as tables, unless one is given."""
+    """The model in all precisions.
+
+    One with a graph also as tables, unless one is given, or there are more than `MOST_TABLED`
+    numbers in them.
+    """
     if model.recommender is None:
         encoding = Encoding(seen=seen, ids=ids, popularity=popularity)
         written = _written(model, encoding, graph or "edges", limit, titles)
         return [written._replace(values=None)]
     graphs: list[Graph] = ["edges"] if graph is None else [graph]
-    if graph is None and model.can_be_tables:
+    if graph is None and 0 < model.tabled_values <= MOST_TABLED:
         graphs.append("tables")
     return [
         _written(

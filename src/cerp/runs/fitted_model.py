@@ -123,9 +123,11 @@ class FittedModel:
         return torch.device("cpu") if self.recommender is None else self.recommender.device
 
     @property
-    def can_be_tables(self) -> bool:
-        """Whether there are propagated vectors, which a file can have in place of a graph."""
-        return self.recommender is not None and self.recommender.backbone.needs_graph
+    def tabled_values(self) -> int:
+        """How many numbers propagated vectors have, which a file can hold in place of a graph."""
+        if self.recommender is None or not self.recommender.backbone.needs_graph:
+            return 0
+        return self.splits.num_entities * self.recommender.embedding.embedding_dim
 
     @property
     def is_judged_whole(self) -> bool:

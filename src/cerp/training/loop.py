@@ -217,7 +217,7 @@ class Loop:
         self._take_side_step(step)
         self._set_rates(step)
         objective = self.hooks.objective(self.objective, epoch)
-        self.losses[position] = self._update(objective, position)(batch)
+        self.losses[position] = self._update(objective, epoch, position)(batch)
         if position % FINITE_CHECK_EVERY == FINITE_CHECK_EVERY - 1:
             self._refuse_divergence(epoch, position + 1)
         self.finished = self.hooks.after_step(step)
@@ -230,18 +230,18 @@ class Loop:
         side.optimizer.step()
         side.optimizer.zero_grad(set_to_none=True)
 
-    def _update(self, objective: Objective, position: int) -> Callable[[Batch], Tensor]:
+    def _update(self, objective: Objective, epoch: int, step: int) -> Callable[[Batch], Tensor]:
         """The step for an objective: recorded where that is possible, plain elsewhere."""
         if self.world > 1:
-            return partial(self._plain_update, objective, size=self.sampler.size_at(position))
+            return partial(self._plain_update, objective, size=self.sampler.size_at(epoch, step))
         if self._current is None or self._current[0] != objective:
-            step: Callable[[Batch], Tensor] = partial(self._plain_update, objective)
+            update: Callable[[Batch], Tensor] = partial(self._plain_update, objective)
             if self.model.can_be_captured:
                 self._recorded = self._recorded or RecordedSteps(
                     self._plain_update, self.sampler.device
                 )
-                step = self._recorded.of(objective)
-            self._current = (objective, step)
+                update = self._recorded.of(objective)
+            self._current = (objective, update)
         return self._current[1]
 
     def _plain_update(self, objective: Objective, batch: Batch, size: int | None = None) -> Tensor:

@@ -139,10 +139,10 @@ class PruningHooks(StageHooks):
     def _penalty(self) -> float:
         """Of all entities, their mean."""
         embedding, penalty = self.embedding, PENALTIES[self.config.penalty]
-        total = 0.0
+        total, lookup = 0.0, embedding.lookup()
         everyone = torch.arange(embedding.num_embeddings, device=embedding.weight.device)
         for ids in torch.split(everyone, ENTITIES_AT_ONCE):
-            vectors = embedding(ids)
+            vectors = lookup(ids)
             counts = vectors.new_ones(len(ids))
             total += float(penalty(BatchVectors((vectors,), counts), self.config.temperature))
         return total / embedding.num_embeddings

@@ -1,10 +1,11 @@
 """Training batches: shuffled positives, each with fresh negatives, on the training device.
 
-Every batch is a pure function of (seed, epoch, step). So the sampler's whole
-state is two integers, a resumed run sees the batches it would have seen, and
-each process of a data-parallel run draws the rows of its own users to the same
-bit as one process that draws all. A GPU draws a block of batches at once, for
-launching the kernels that draw takes longer than running them.
+Every batch is a pure function of (seed, epoch, step): epochs cut a line of passes
+over all positives. So the sampler's whole state is two integers, a resumed run
+sees the batches it would have seen, and each process of a data-parallel run draws
+the rows of its own users to the same bit as one process that draws all. A GPU
+draws a block of batches at once, for launching the kernels that draw takes longer
+than running them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ GPU_BLOCK = 1 << 17
 
 
 class Sampler:
-    """All training positives once per epoch in random order, k fresh negatives each.
+    """All training positives once per pass in random order, k fresh negatives each.
+
+    An epoch is a pass, or, with ``epoch_size``, so many positives in whole batches. It then goes on
+    where the one before it stopped, so that no positive comes twice before all have come once.
 
     Negatives are uniform over the items the user has *not* taken in training,
     exactly and without rejection: with the user's positives sorted as
@@ -42,8 +46,8 @@ class Sampler:
     A user who has taken every item has no negatives and is left out;
     `skipped_users` says how many.
 
-    Where interactions have weights w, a pair comes up n·w / Σw times an epoch of n positives, up
-    to the next whole number above or below, and so often on average: the loss of an epoch is
+    Where interactions have weights w, a pair comes up n·w / Σw times a pass of n positives, up
+    to the next whole number above or below, and so often on average: the loss of a pass is
     the weighted one, ``Σ_p (n w_p / Σw) · loss_p``, in expectation.
 
     ``positives`` is for batches of a part: it alone is drawn from, but what
@@ -60,6 +64,7 @@ class Sampler:
         positives: Interactions | None = None,
         share: tuple[int, int] = (0, 1),
         batch_size: int,
+        epoch_size: int | None = None,
         negatives: int = 5,
         seed: int = 0,
         device: torch.device | str = "cpu",
@@ -69,6 +74,8 @@ class Sampler:
                 "a batch needs at least 1 positive and 1 negative, "
                 f"got {batch_size} and {negatives}"
             )
+        if epoch_size is not None and epoch_size < 1:
+            raise ConfigError(f"an epoch needs at least 1 positive, got {epoch_size}")
         self.batch_size, self.num_negatives, self.seed = batch_size, negatives, seed
         self.device = torch.device(device)
         self.epoch, self.step = 0, 0
@@ -86,7 +93,9 @@ class Sampler:
         own = share_of(counts, *share)
         self._hold(train, own, counts[own.users])
         self._draw_from(train, own, places)
-        self._epoch: _Epoch | None = None
+        self._pass_length = -(-self._num_positives // batch_size)
+        self._length = -(-(epoch_size or self._num_positives) // batch_size)
+        self._pass: _Pass | None = None
         is_gpu = self.device.type == "cuda"
         # Where rows are shared out, how many of a batch are of this share is known only once drawn.
         self._together = max(GPU_BLOCK // batch_size, 1) if is_gpu and not self._is_shared else 1
@@ -102,7 +111,7 @@ class Sampler:
         self._skips = torch.from_numpy(skips_of(train, own, offsets)).to(self.device)
 
     def _draw_from(self, train: Interactions, own: Share, places: Int64Array | None) -> None:
-        """Keep which of an epoch's positives are of the share: all, or those at some places."""
+        """Keep which of a pass's positives are of the share: all, or those at some places."""
         weight, drawn_from = train.weight, own.rows
         self._num_positives = len(train) if places is None else len(places)
         self._places: Tensor | None = None
@@ -117,12 +126,17 @@ class Sampler:
             self._cuts = torch.from_numpy(cuts_by_weight(weight, drawn_from)).to(self.device)
 
     def __len__(self) -> int:
-        """Batches per epoch; the last one may be smaller."""
-        return -(-self._num_positives // self.batch_size)
+        """Batches per epoch; the last one of a pass may be smaller."""
+        return self._length
 
-    def size_at(self, step: int) -> int:
+    def size_at(self, epoch: int, step: int) -> int:
         """Positives in the global batch of a step, those of other shares included."""
+        _, step = self._place(epoch, step)
         return min(self.batch_size, self._num_positives - step * self.batch_size)
+
+    def _place(self, epoch: int, step: int) -> tuple[int, int]:
+        """Which batch of which pass a step is."""
+        return divmod(epoch * self._length + step, self._pass_length)
 
     def next_batch(self) -> Batch:
         """The batch at the current place, and one step on."""
@@ -140,22 +154,21 @@ class Sampler:
 
     def batch(self, epoch: int, step: int) -> Batch:
         """The batch at one place of the run, or the share's rows of it."""
+        turn, step = self._place(epoch, step)
         number, place = divmod(step, self._together)
-        if self._block is None or self._block[0] != (epoch, number):
+        if self._block is None or self._block[0] != (turn, number):
             draw = self.block if self._ahead is None else self._ahead.take
-            self._block = (epoch, number), draw(epoch, number)
+            self._block = (turn, number), draw(turn, number)
             if self._ahead is not None:
-                is_last = (number + 1) * self._together >= len(self)
-                self._ahead.prepare(*((epoch + 1, 0) if is_last else (epoch, number + 1)))
+                is_last = (number + 1) * self._together >= self._pass_length
+                self._ahead.prepare(*((turn + 1, 0) if is_last else (turn, number + 1)))
         return self._block[1][place]
 
-    def block(self, epoch: int, number: int) -> list[Batch]:
-        """Some batches in a row, which are drawn together: on CPUs one."""
+    def block(self, turn: int, number: int) -> list[Batch]:
+        """Some batches in a row of a pass, which are drawn together: on CPUs one."""
         size = self._together * self.batch_size
-        chosen = self._chosen(epoch, slice(number * size, (number + 1) * size))
-        uniform = self._uniform(
-            len(chosen), generator_at(self.device, self.seed, epoch, number + 1)
-        )
+        chosen = self._chosen(turn, slice(number * size, (number + 1) * size))
+        uniform = self._uniform(len(chosen), generator_at(self.device, self.seed, turn, number + 1))
         if self._is_shared:
             rows = torch.nonzero((chosen >= 0) & (chosen < self._count)).flatten()
             chosen, uniform = chosen[rows], uniform[rows]
@@ -177,26 +190,26 @@ class Sampler:
             raise ConfigError(f"the saved sampler has seed {state['seed']}, this one {self.seed}")
         self.epoch, self.step = state["epoch"], state["step"]
 
-    def _chosen(self, epoch: int, places: slice) -> Tensor:
-        """Numbers of the positives at some places of an epoch, from the first of the share on.
+    def _chosen(self, turn: int, places: slice) -> Tensor:
+        """Numbers of the positives at some places of a pass, from the first of the share on.
 
         Those of other shares are below zero, or beyond the last of the share.
         """
-        if self._epoch is None or self._epoch.number != epoch:
-            self._epoch = None  # free the old order before the new one is drawn
-            self._epoch = self._begun(epoch)
-        numbers = self._epoch.order.at(places)
+        if self._pass is None or self._pass.number != turn:
+            self._pass = None  # free the old order before the new one is drawn
+            self._pass = self._begun(turn)
+        numbers = self._pass.order.at(places)
         if self._cuts is not None:
             # At evenly spaced points of the line that the weights share, shuffled.
-            points = numbers.double() + self._epoch.first_point
+            points = numbers.double() + self._pass.first_point
             return torch.searchsorted(self._cuts, points, right=True) - 1
         return numbers - self._first if self._is_shared else numbers
 
-    def _begun(self, epoch: int) -> _Epoch:
-        order = epoch_order(self._num_positives, generator_at(self.device, self.seed, epoch, 0))
-        generator = generator_at(self.device, self.seed, epoch, 0, 1)
+    def _begun(self, turn: int) -> _Pass:
+        order = epoch_order(self._num_positives, generator_at(self.device, self.seed, turn, 0))
+        generator = generator_at(self.device, self.seed, turn, 0, 1)
         first_point = torch.rand((), generator=generator, device=self.device, dtype=torch.float64)
-        return _Epoch(epoch, order, first_point)
+        return _Pass(turn, order, first_point)
 
     def _drawn(self, chosen: Tensor, uniform: Tensor) -> list[Batch]:
         """Positives by their numbers, with negatives by uniform draws."""
@@ -229,7 +242,7 @@ class Sampler:
         return rank + taken_before
 
 
-class _Epoch(NamedTuple):
+class _Pass(NamedTuple):
     number: int
     order: EpochOrder
     first_point: Tensor
@@ -237,7 +250,7 @@ class _Epoch(NamedTuple):
 
 
 def generator_at(device: torch.device, *place: int) -> torch.Generator:
-    """Independent randomness for each place of a run, such as (seed, epoch, step)."""
+    """Independent randomness for each place of a run, such as (seed, pass, batch)."""
     words = np.random.SeedSequence(place).generate_state(2, np.uint32)
     return torch.Generator(device=device).manual_seed((int(words[0]) << 31) ^ int(words[1]))
 

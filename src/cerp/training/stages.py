@@ -214,6 +214,7 @@ def training_sampler(
         splits.train,
         share=(rank(), world_size()),
         batch_size=config.batch_size or default_batch_size(len(splits.train)),
+        epoch_size=config.epoch_size,
         negatives=config.negatives,
         seed=seed,
         device=model.device,

@@ -20,6 +20,7 @@ from cerp.models.backbones.sampled_propagation import (
     sampled_vectors,
 )
 from cerp.models.batch import Batch
+from cerp.models.embeddings.compositional import CompositionalEmbedding
 from cerp.models.embeddings.full import FullEmbedding
 from cerp.models.random_words import mixed
 
@@ -79,6 +80,29 @@ def test_with_all_neighbours_vectors_and_gradients_are_those_of_full_propagation
         for vectors in (found, expected)
     ]
     torch.testing.assert_close(*gradients, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("state", ["dense", "pruning", "masked"])
+def test_trees_of_rows_of_codebooks_are_those_of_vectors(state: str):
+    books = CompositionalEmbedding(USERS + ITEMS, DIM, buckets=9).double()
+    if state != "dense":
+        books.start_pruning(scale=-1.0)
+    if state == "masked":
+        books.project(30)
+    table = FullEmbedding(USERS + ITEMS, DIM).double()
+    table.weight.data = books.table().detach()
+    roots, wanted = EVERYONE.repeat(2), torch.randn(2 * len(EVERYONE), DIM, dtype=torch.float64)
+    (mine, own), (theirs, looked_up) = (
+        sampled_vectors(Neighbourhoods(train()), each, roots, mixed(roots), most=[3, 1, 1])
+        for each in (books, table)
+    )
+    torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-12)
+    torch.testing.assert_close(own, looked_up, rtol=0, atol=1e-12)
+    (of_table,) = torch.autograd.grad((theirs * wanted).sum(), table.weight)
+    learned = [one for one in (books.weight, books.threshold) if one is not None]
+    gradients = torch.autograd.grad((mine * wanted).sum(), learned)
+    expected = torch.autograd.grad((books.table() * of_table).sum(), learned)
+    torch.testing.assert_close(gradients, expected, rtol=0, atol=1e-12)
 
 
 def test_the_mean_over_trees_is_full_propagation():

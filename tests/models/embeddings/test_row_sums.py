@@ -13,6 +13,7 @@ from cerp.models.embeddings.row_sums import (
     sums_by_adding,
     sums_of_pruned_rows,
     sums_of_rows,
+    weighted_sums_of_rows,
 )
 from cerp.pruning.functional import soft_threshold
 
@@ -91,3 +92,29 @@ def test_rows_that_are_not_there_are_refused(row: int):
         sums_of_rows(weight, rows)
     with pytest.raises(IndexError, match="out of range"):
         sums_of_pruned_rows(weight, weight, torch.tensor(0.0), torch.tensor(1.0), rows)
+
+
+@given(st.integers(1, 4), st.integers(0, 30), st.sampled_from([1, 8, 33]), st.integers(0, 99))
+def test_weighted_sums_and_gradients_are_those_of_lookups(books, count, dim, seed):
+    generator = torch.Generator().manual_seed(seed)
+    weight = torch.randn(9, dim, generator=generator, dtype=torch.float64, requires_grad=True)
+    rows = torch.randint(9, (count, books), generator=generator)
+    shares = torch.rand(count, generator=generator, dtype=torch.float64)
+    places = torch.randint(6, (count,), generator=generator)
+    gradient = torch.randn(6, dim, generator=generator, dtype=torch.float64)
+    each = F.embedding(rows, weight).sum(-2) * shares[:, None]
+    expected = torch.zeros(6, dim, dtype=torch.float64).index_add(0, places, each)
+    found = weighted_sums_of_rows(weight, rows, shares, places, 6)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-14)
+    by_rows, by_lookups = (
+        torch.autograd.grad(sums, weight, gradient)[0] for sums in (found, expected)
+    )
+    torch.testing.assert_close(by_rows, by_lookups, rtol=0, atol=1e-13)
+
+
+def test_weighted_sums_refuse_rows_that_are_not_there():
+    for row in (-1, 2):
+        with pytest.raises(IndexError, match="out of range"):
+            weighted_sums_of_rows(
+                torch.ones(2, 3), torch.tensor([[0, row]]), torch.ones(1), torch.tensor([0]), 1
+            )

@@ -35,6 +35,8 @@ class Chosen(NamedTuple):
     """(m,): of which of the given entities each is a neighbour, by place."""
     counts: Tensor
     """(n,): how many each of the given entities has here."""
+    degrees: Tensor
+    """(n,): how many neighbours it has in all."""
     keys: Tensor
     """(m,): a word for each, from which its own neighbours are chosen."""
 
@@ -81,7 +83,12 @@ class Neighbourhoods(nn.Module):
 
     def degrees(self, entities: Tensor) -> Tensor:
         """How many neighbours some entities have."""
-        return self.offsets[entities + 1] - self.offsets[entities]
+        return self._stretches(entities)[1]
+
+    def _stretches(self, entities: Tensor) -> tuple[Tensor, Tensor]:
+        """Where the neighbours of some entities begin, and how many they are."""
+        starts = self.offsets[entities]
+        return starts, self.offsets[entities + 1] - starts
 
     def chosen(self, entities: Tensor, keys: Tensor, most: int) -> Chosen:
         """Of each entity all neighbours, or, where it has more than ``most``, so many of them.
@@ -91,7 +98,7 @@ class Neighbourhoods(nn.Module):
         of what is chosen is that of all in expectation. What is random is a hash of the entity's
         key and the place: the same key has the same neighbours, whoever asks, and when.
         """
-        starts, degrees = self.offsets[entities], self.degrees(entities)
+        starts, degrees = self._stretches(entities)
         counts = degrees.clamp(max=most)
         parents = torch.arange(len(entities), device=entities.device).repeat_interleave(counts)
         firsts = counts.cumsum(0) - counts
@@ -103,7 +110,7 @@ class Neighbourhoods(nn.Module):
         at = torch.where(count == degree, places, drawn) + starts[parents]
         found = self.columns[at].long()
         found += torch.where(entities < self.num_users, self.num_users, 0)[parents]
-        return Chosen(found, parents, counts, own)
+        return Chosen(found, parents, counts, degrees, own)
 
     def means(self, table: Tensor, first: int, last: int) -> Tensor:
         """For entities of one side, from ``first`` up to ``last``, the mean of neighbours' rows.

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,6 +26,7 @@ from torch import Tensor
 from cerp.models.backbones.base import BatchOutput, gathered
 from cerp.models.backbones.neighbourhoods import GOLDEN, Neighbourhoods
 from cerp.models.embeddings.base import Embedding
+from cerp.models.embeddings.row_sums import is_fast, sums_of_rows, weighted_sums_of_rows
 from cerp.models.random_words import mixed
 
 BLOCK_BYTES = 1 << 29
@@ -69,28 +71,45 @@ def sampled_vectors(
 ) -> tuple[Tensor, Tensor]:
     """Final vectors of entities by one tree each, and their embedding vectors.
 
-    The trees have a layer for each of ``most``. Embedding vectors are looked up once for all.
+    The trees have a layer for each of ``most``. On a CPU vectors that are sums of rows are not made
+    one by one: the rows of a whole tree are added up.
     """
-    levels, counts, parents = [roots], [], []
-    for fanout in most:
-        chosen = neighbourhoods.chosen(levels[-1], keys, fanout)
-        levels.append(chosen.entities)
-        parents.append(chosen.parents)
-        counts.append(chosen.counts)
-        keys = chosen.keys
-    sizes = [len(level) for level in levels]
-    every = torch.cat(levels)
-    vectors = embedding(every)
-    roots_of_degrees = neighbourhoods.degrees(every).clamp_(min=1).to(vectors.dtype).sqrt_()
-    own = torch.split(vectors / roots_of_degrees[:, None], sizes)
-    total = own[-1]
-    for level, parent, count in reversed(list(zip(own[:-1], parents, counts, strict=True))):
-        if len(parent) != len(level) or not bool((count == 1).all()):
-            sums = torch.zeros_like(level).index_add(0, parent, total)
-            total = sums / count.clamp(min=1).to(sums.dtype)[:, None]
-        total = level + total
-    final = total * (roots_of_degrees[: len(roots), None] / (len(most) + 1))
+    entities, places, shares = _trees(neighbourhoods, roots, keys, most)
+    chosen = embedding.chosen_rows() if roots.device.type == "cpu" else None
+    if chosen is not None and is_fast(weight := chosen.weight()):
+        rows = chosen.of(entities)
+        final = weighted_sums_of_rows(weight, rows, shares.to(weight.dtype), places, len(roots))
+        return final, sums_of_rows(weight, rows[: len(roots)])
+    vectors = embedding(entities)
+    each = vectors * shares.to(vectors.dtype)[:, None]
+    final = torch.zeros_like(each[: len(roots)]).index_add(0, places, each)
     return final, vectors[: len(roots)]
+
+
+class _Trees(NamedTuple):
+    """The entities of some trees, roots first, then the first layer of all trees, and so on."""
+
+    entities: Tensor
+    places: Tensor
+    """In the tree of which root each stands."""
+    shares: Tensor
+    """What each vector is multiplied by before those of a tree are added up."""
+
+
+def _trees(
+    neighbourhoods: Neighbourhoods, roots: Tensor, keys: Tensor, most: Sequence[int]
+) -> _Trees:
+    entities, places = roots, torch.arange(len(roots), device=roots.device)
+    shares = neighbourhoods.degrees(roots).clamp_(min=1).double().sqrt_() / (len(most) + 1)
+    parts = []
+    for fanout in most:
+        chosen = neighbourhoods.chosen(entities, keys, fanout)
+        parts.append((entities, places, shares, chosen.degrees))
+        places, shares = places[chosen.parents], (shares / chosen.counts)[chosen.parents]
+        entities, keys = chosen.entities, chosen.keys
+    parts.append((entities, places, shares, neighbourhoods.degrees(entities)))
+    entities, places, shares, degrees = (torch.cat(part) for part in zip(*parts, strict=True))
+    return _Trees(entities, places, shares / degrees.clamp_(min=1).double().sqrt_())
 
 
 class InBlocks:
@@ -146,10 +165,11 @@ class InBlocks:
     def _starts(self, first: int, last: int, columns: slice) -> Tensor:
         """``D^-½ E`` of entities from one up to another, in some columns."""
         table = self._any.new_empty(last - first, columns.stop - columns.start)
+        lookup = self.embedding.lookup(columns)
         for some in _stretches(first, last):
             entities = torch.arange(some.start, some.stop, device=table.device)
-            found = self.embedding(entities)[:, columns]
-            table[some.start - first : some.stop - first] = found / self._roots(entities)
+            found = lookup(entities) / self._roots(entities)
+            table[some.start - first : some.stop - first] = found
         return table
 
 

@@ -131,6 +131,13 @@ class Embedding(nn.Module, ABC):
         """
         return None
 
+    def lookup(self, columns: slice = slice(None)) -> Callable[[Tensor], Tensor]:
+        """Some columns of the vectors of ids, by the weights as they are now: for many lookups.
+
+        Subclasses make of their weights just once what every lookup needs of them.
+        """
+        return lambda ids: self(ids)[..., columns]
+
     def chosen_rows(self) -> ChosenRows | None:
         """What vectors are sums of rows of, and which rows; None: they are not such sums."""
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -170,6 +170,18 @@ class CompositionalEmbedding(CodebookRows):
         if self.padding_idx is not None:
             return None
         return SumsOfRows(self.effective_weight, self._composition_of(order))
+
+    def lookup(self, columns: slice = slice(None)) -> Callable[[Tensor], Tensor]:
+        """Some columns of the vectors of ids, by codebooks that are pruned once for all lookups."""
+        weight = self.effective_weight()[:, columns].contiguous()
+
+        def vectors(ids: Tensor) -> Tensor:
+            rows = self._rows(ids)
+            fast = is_fast(weight)
+            sums = sums_of_rows(weight, rows) if fast else _added(F.embedding(rows, weight))
+            return self._zero_padding(sums, ids)
+
+        return vectors
 
     def chosen_rows(self) -> ChosenRows | None:
         """Rows of all codebooks; None where a padding is zero, whatever its rows are."""

@@ -36,6 +36,16 @@ def sums_of_pruned_rows(
     return _checked(_SumsOfPrunedRows, rows, weight, threshold, shift, ceiling)
 
 
+def weighted_sums_of_rows(
+    weight: Tensor, rows: Tensor, shares: Tensor, places: Tensor, count: int
+) -> Tensor:
+    """``out[p] = Σ_{k: places_k = p} shares_k · Σ_j W[r_kj]`` for (n, m) row numbers, (count, d).
+
+    What has the vectors of n entities in it, without any of them: one pass forward, one backward.
+    """
+    return _checked(_WeightedSums, rows, weight, shares, places, count)
+
+
 def is_fast(weight: Tensor) -> bool:
     """Whether sums are better made here: numbers of 32 bits or more on a CPU, uncompiled."""
     is_wide = weight.dtype in (torch.float32, torch.float64)
@@ -60,7 +70,7 @@ def sums_by_adding(weight: Tensor, rows: Tensor) -> Tensor:
     return sums
 
 
-def _checked(way: Any, rows: Tensor, weight: Tensor, *others: Tensor) -> Tensor:
+def _checked(way: Any, rows: Tensor, weight: Tensor, *others: Any) -> Tensor:
     try:
         sums: Tensor = way.apply(rows, weight, *others)
     except RuntimeError:
@@ -114,6 +124,38 @@ class _SumsOfPrunedRows(torch.autograd.Function):
         kept = _gradient(rows, grad, len(pruned))
         torch.ops.aten.hardshrink_backward.grad_input(kept, pruned, 0.0, grad_input=kept)
         return None, kept, slope * kept, None, None
+
+
+class _WeightedSums(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, rows: Tensor, weight: Tensor, shares: Tensor, places: Tensor, count: int
+    ) -> Tensor:
+        each = rows.shape[1]
+        numbers, at = rows.flatten().int(), places.int().repeat_interleave(each)
+        values = shares.repeat_interleave(each)
+        ctx.save_for_backward(numbers, at, values)
+        ctx.shape = count, len(weight)
+        return _by_rows(count, at, len(weight), numbers, values).times(weight.detach())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, None, None, None]:
+        numbers, at, values = ctx.saved_tensors
+        count, size = ctx.shape
+        found = _by_rows(size, numbers, count, at, values).times(grad.contiguous())
+        return None, found, None, None, None
+
+
+def _by_rows(size: int, rows: Tensor, width: int, columns: Tensor, values: Tensor) -> Csr:
+    """The matrix of the shape (size, width) with these values in these places, by counting."""
+    offsets, found = torch.empty(size + 1, dtype=torch.int32), torch.empty_like(columns)
+    moved = torch.empty_like(values)
+    _sparsetools.coo_tocsr(
+        *(size, width, len(rows), rows.numpy(), columns.numpy(), values.numpy()),
+        *(offsets.numpy(), found.numpy(), moved.numpy()),
+    )
+    return Csr(offsets, found, moved)
 
 
 def _sums(rows: Tensor, weight: Tensor) -> Tensor:
