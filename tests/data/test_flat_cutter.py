@@ -141,3 +141,7 @@ def test_lines_without_a_separator_of_their_own_are_not_for_this_way():
     odd = delimited_form(b"axb\n", "x", 2)
     assert odd is not None
     assert FlatForm.of(odd) is None
+
+
+def test_a_line_with_a_separator_too_many_is_not_made_up_for_by_one_with_one_too_few():
+    assert both(b"a,b,c\nd\n", delimited_form(b"a,b\n", ",", 2)) == (None, None)
