@@ -126,9 +126,8 @@ def export(
         None if max_file_size is None else parse_size(max_file_size, "--max-file-size"),
     )
     given = None if titles is None else titles_of(model.splits.items, titles)
-    tried = every_encoding(
-        model, graph=graph, limit=limit, seen=seen, ids=ids, popularity=popularity, titles=given
-    )
+    what: dict[str, Any] = {"seen": seen, "ids": ids, "popularity": popularity, "titles": given}
+    tried = every_encoding(model, values=values, graph=graph, limit=limit, **what)
     own = model.encoding.values if limit == SizeLimit() else None
     best = best_written(tried, graph or "edges", values or own)
     assert best.data is not None

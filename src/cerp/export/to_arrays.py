@@ -234,7 +234,7 @@ def scorer_of(recommender: Recommender, model: ShippedModel | StoredVectors) -> 
         return as_shipped(recommender, model).scorer()
     assert model.embedding is not None, "files of vectors have them"
     users, items = (
-        torch.from_numpy(np.array(side)).to(recommender.device)
+        torch.from_numpy(np.require(side, requirements="W")).to(recommender.device)
         for side in (model.embedding.users, model.embedding.items)
     )
     return DotScorer(users.__getitem__, items)
