@@ -100,7 +100,8 @@ def export(
     Without a limit the values have the precision of the run (fp32, unless it had a
     limit in bytes) or that of --values. Under a limit the encoding with the best
     validation NDCG@10 of those that fit is written; after a refit, which leaves
-    nothing to judge by, the finest that fits.
+    nothing to judge by, the finest that fits. With --values and --graph that
+    encoding alone is made.
 
     \b
     Examples:
@@ -127,7 +128,8 @@ def export(
     )
     given = None if titles is None else titles_of(model.splits.items, titles)
     what: dict[str, Any] = {"seen": seen, "ids": ids, "popularity": popularity, "titles": given}
-    tried = every_encoding(model, values=values, graph=graph, limit=limit, **what)
+    only = None if graph is None else values  # an encoding that is named whole is the only one
+    tried = every_encoding(model, values=only, graph=graph, limit=limit, **what)
     own = model.encoding.values if limit == SizeLimit() else None
     best = best_written(tried, graph or "edges", values or own)
     assert best.data is not None
