@@ -44,7 +44,7 @@ TRAINING = {
 """A tree of LightGCN has 33 vectors, so that its batches are smaller, and its epochs short."""
 EXPORT: dict[str, tuple[str, ...]] = {
     "mf": (),
-    "lightgcn": ("--graph", "tables", "--values", "int8"),
+    "lightgcn": ("--graph", "tables", "--values", "int4"),
 }
 """Serving from its graph, LightGCN's vectors of all are made from it in float64: at 100% that is
 more than any part of this may take."""
