@@ -42,8 +42,12 @@ TRAINING = {
     "lightgcn": ("--batch-size", "8192", "--neighbours", "8", "--epoch-size", "2000000"),
 }
 """A tree of LightGCN has 33 vectors, so that its batches are smaller, and its epochs short."""
-EXPORT: dict[str, tuple[str, ...]] = {"mf": (), "lightgcn": ("--graph", "edges")}
-"""Small graphs are otherwise tried as tables, too, which large ones are not."""
+EXPORT: dict[str, tuple[str, ...]] = {
+    "mf": (),
+    "lightgcn": ("--graph", "tables", "--values", "int4"),
+}
+"""Serving from its graph, LightGCN's vectors of all are made from it in float64: at 100% that is
+more than any part of this may take."""
 SETTINGS = {
     "method": "cerp",
     "settings": {

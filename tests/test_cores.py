@@ -8,13 +8,14 @@ import sys
 import threading
 from concurrent import futures
 from concurrent.futures import Future
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cerp import cores
-from cerp.cores import TOLD_BY, allowed_threads, shared_out
+from cerp.cores import SPINS, TOLD_BY, allowed_threads, give_way, shared_out
 
 
 def allow(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,6 +24,22 @@ def allow(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in TOLD_BY:
         monkeypatch.delenv(name, raising=False)
     cores._helpers.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ({}, SPINS),
+        ({"GOMP_SPINCOUNT": "7"}, "7"),
+        ({"OMP_WAIT_POLICY": "active"}, None),
+    ],
+)
+def test_threads_wait_shortly_unless_the_environment_says_how(
+    told: dict[str, str], expected: str | None
+):
+    with patch.dict(os.environ, told, clear=True):
+        give_way()
+        assert os.environ.get("GOMP_SPINCOUNT") == expected
 
 
 @given(st.integers(1, 5), st.lists(st.integers(), max_size=30))

@@ -367,6 +367,12 @@ def test_export_judges_every_precision_and_writes_the_one_asked_for(trained):
     assert cerp.load(folder / "model.cerp").model.facts["budget"] == "95%"
 
 
+def test_export_makes_an_encoding_that_is_named_whole_alone(trained):
+    folder, _ = trained
+    found = export(folder, "--budget", "95%", "--values", "int8", "--graph", "edges")
+    assert [(entry["values"], entry["graph"]) for entry in found["tried"]] == [("int8", "edges")]
+
+
 @pytest.mark.slow
 def test_export_keeps_the_precision_and_the_size_of_a_run_under_a_limit(trained, tmp_path: Path):
     folder, _ = trained

@@ -184,6 +184,16 @@ def test_a_report_of_figures_of_other_types_is_an_error_or_a_page(run: Path, tmp
             continue
 
 
+def test_a_report_refuses_a_figure_that_models_are_chosen_by_and_that_is_no_number(
+    run: Path, tmp_path: Path
+):
+    figures = json.loads((run / "metrics.json").read_text())
+    figures["models"][0]["valid"]["ndcg@10"] = None
+    (run / "metrics.json").write_text(json.dumps(figures))
+    with pytest.raises(CerpError, match=r"metrics\.json"):
+        cerp.report([run], tmp_path / "report.html")
+
+
 def test_a_plan_that_vanishes_before_the_folder_is_locked_is_made_again(
     run: Path, splits: Splits, monkeypatch: pytest.MonkeyPatch
 ):

@@ -20,13 +20,18 @@ from cerp.errors import MalformedFileError
 Bytes = npt.NDArray[np.uint8]
 
 
-def pack_planes(numbers: Int64Array, widths: npt.NDArray[np.integer[Any]]) -> Bytes:
-    """The bit planes of the lowest ``width`` bits of each number, least significant bits first."""
+def pack_planes(
+    numbers: Int64Array, widths: npt.NDArray[np.integer[Any]], *, added: int = 0
+) -> Bytes:
+    """The bit planes of the lowest ``width`` bits of each number, least significant bits first.
+
+    ``added`` to each number first, in no memory to speak of.
+    """
     packed = np.empty(packed_size(int(widths.sum(dtype=np.int64))), dtype=np.uint8)
     filled = 0
     left = np.empty(0, dtype=np.uint8)  # bits that do not make a byte yet
     for plane, part in _planes(widths):
-        wider = numbers[part][widths[part] > plane]
+        wider = numbers[part][widths[part] > plane] + added
         bits = np.concatenate([left, (wider >> plane & 1).astype(np.uint8)])
         whole = len(bits) // 8
         packed[filled : filled + whole] = np.packbits(bits[: 8 * whole], bitorder="little")

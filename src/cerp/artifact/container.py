@@ -73,7 +73,8 @@ def pack(metadata: dict[str, Any], tensors: Tensors) -> bytes:
         )
     begin = _digits_begin(file[PREFIX : PREFIX + header_length])
     digits = f"{zlib.crc32(file):08x}".encode()
-    return file[:begin] + digits + file[begin + len(digits) :]
+    whole = memoryview(file)  # of which no part is copied but into the result
+    return b"".join((whole[:begin], digits, whole[begin + len(digits) :]))
 
 
 def unpack(data: Buffer) -> Content:

@@ -37,8 +37,9 @@ def _encoded(
     user_line, item_line = _lines(len(counts), num_items, positions)
     item_rank = _inverse(item_line)
     keys = _keys(_inverse(user_line), counts, item_rank, items)
-    keys.sort()
     ranked_counts = counts[user_line]
+    del counts, user_line, item_line, item_rank
+    keys.sort()
     gaps = np.remainder(keys, max(num_items, 1), out=keys)  # not yet: they are items
     first = _first_of_rows(ranked_counts)
     first_items = gaps[first]
@@ -46,6 +47,7 @@ def _encoded(
         end = min(start + LONG_STRETCH, len(gaps))
         gaps[start:end] -= gaps[start - 1 : end - 1] + 1
     gaps[first] = first_items
+    del first, first_items
     return prefixed("counts", encode_numbers(ranked_counts)) | prefixed(
         "gaps", encode_numbers(gaps)
     )

@@ -24,14 +24,13 @@ LARGEST_CLASS = 243
 
 def encode_numbers(numbers: Int64Array, *, is_random: bool = False) -> Tensors:
     """``classes`` and ``extra`` of numbers from 0 to `LARGEST_NUMBER`, which may be random."""
-    shifted = numbers + 4
-    classes = np.empty(len(shifted), dtype=np.uint8)
-    for start in range(0, len(shifted), LONG_STRETCH):
+    classes = np.empty(len(numbers), dtype=np.uint8)
+    for start in range(0, len(numbers), LONG_STRETCH):
         stretch = slice(start, start + LONG_STRETCH)
-        classes[stretch] = _classes(shifted[stretch])
+        classes[stretch] = _classes(numbers[stretch] + 4)
     return {
         "classes": deflate(classes.tobytes(), is_random=is_random),
-        "extra": pack_planes(shifted, classes >> 2),
+        "extra": pack_planes(numbers, classes >> 2, added=4),
     }
 
 

@@ -30,6 +30,7 @@ from cerp.cli import (
     update,
 )
 from cerp.cli.words import for_the_command_line
+from cerp.cores import give_way
 from cerp.errors import CerpError
 from cerp.files import FULL_OR_BROKEN
 from cerp.terminal import printable
@@ -98,6 +99,7 @@ def options(
 
 def main() -> None:
     """Run the command line; errors come without a traceback (CERP_DEBUG=1 shows it)."""
+    give_way()
     try:
         try:
             app()

@@ -100,7 +100,8 @@ def export(
     Without a limit the values have the precision of the run (fp32, unless it had a
     limit in bytes) or that of --values. Under a limit the encoding with the best
     validation NDCG@10 of those that fit is written; after a refit, which leaves
-    nothing to judge by, the finest that fits.
+    nothing to judge by, the finest that fits. With --values and --graph that
+    encoding alone is made.
 
     \b
     Examples:
@@ -126,9 +127,9 @@ def export(
         None if max_file_size is None else parse_size(max_file_size, "--max-file-size"),
     )
     given = None if titles is None else titles_of(model.splits.items, titles)
-    tried = every_encoding(
-        model, graph=graph, limit=limit, seen=seen, ids=ids, popularity=popularity, titles=given
-    )
+    what: dict[str, Any] = {"seen": seen, "ids": ids, "popularity": popularity, "titles": given}
+    only = None if graph is None else values  # an encoding that is named whole is the only one
+    tried = every_encoding(model, values=only, graph=graph, limit=limit, **what)
     own = model.encoding.values if limit == SizeLimit() else None
     best = best_written(tried, graph or "edges", values or own)
     assert best.data is not None

@@ -26,7 +26,9 @@ from cerp.artifact import (
     StoredVectors,
     Table,
 )
+from cerp.artifact.edges import encode_seen
 from cerp.artifact.model import FloatArray
+from cerp.artifact.permutation import encode_permutation
 from cerp.artifact.scoring_words import scoring_word
 from cerp.choices import Assignment
 from cerp.config import Config
@@ -90,6 +92,22 @@ def _array(weight: Tensor) -> FloatArray:
     return weight.detach().cpu().float().numpy().copy()
 
 
+def code_seen_ahead(recommender: Recommender, splits: Splits) -> None:
+    """Code what users have seen while tables are not there: beside large ones there is no room.
+
+    It is kept until the file asks for it (`cerp.artifact.once`).
+    """
+    positions = _positions(recommender.embedding)
+    if positions is not None:
+        encode_permutation(positions)
+    encode_seen(_edges(splits), len(splits.items), positions)
+
+
+def _positions(embedding: Embedding) -> Int32Array | None:
+    positions = getattr(embedding, "positions", None)
+    return None if positions is None else positions.cpu().numpy()
+
+
 def ship(
     recommender: Recommender,
     splits: Splits,
@@ -108,13 +126,12 @@ def ship(
     if graph == "tables" and not recommender.backbone.layers:
         raise ConfigError(f"the backbone {backbone!r} has no graph, so no propagated tables either")
     embedding = recommender.embedding
-    positions = getattr(embedding, "positions", None)
     return assembled(
         splits,
         backbone,
         recommender.backbone,
         final_vectors(recommender) if graph == "tables" else composed(embedding),
-        None if positions is None else positions.cpu().numpy(),
+        _positions(embedding),
         dict(facts or {}),
         _titles(splits, titles),
     )
@@ -234,7 +251,7 @@ def scorer_of(recommender: Recommender, model: ShippedModel | StoredVectors) -> 
         return as_shipped(recommender, model).scorer()
     assert model.embedding is not None, "files of vectors have them"
     users, items = (
-        torch.from_numpy(np.array(side)).to(recommender.device)
+        torch.from_numpy(np.require(side, requirements="W")).to(recommender.device)
         for side in (model.embedding.users, model.embedding.items)
     )
     return DotScorer(users.__getitem__, items)

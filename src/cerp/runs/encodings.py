@@ -38,6 +38,7 @@ class Written(NamedTuple):
 def every_encoding(
     model: FittedModel,
     *,
+    values: ValuesCodec | None = None,
     graph: Graph | None = None,
     limit: SizeLimit | None = None,
     seen: bool = True,
@@ -45,10 +46,10 @@ def every_encoding(
     popularity: bool = False,
     titles: Mapping[Id, str] | None = None,
 ) -> list[Written]:
-    """The model in all precisions.
+    """The model in all precisions, unless one is given.
 
-    One with a graph also as tables, unless one is given, or there are more than `MOST_TABLED`
-    numbers in them.
+    One with a graph also as tables, unless one of both is given, or there are more than
+    `MOST_TABLED` numbers in them.
     """
     if model.recommender is None:
         encoding = Encoding(seen=seen, ids=ids, popularity=popularity)
@@ -60,12 +61,12 @@ def every_encoding(
     return [
         _written(
             model,
-            Encoding(values, seen=seen, ids=ids, popularity=popularity),
+            Encoding(precision, seen=seen, ids=ids, popularity=popularity),
             way,
             limit,
             titles,
         )
-        for way, values in product(graphs, VALUES_CODECS)
+        for way, precision in product(graphs, VALUES_CODECS if values is None else (values,))
     ]
 
 

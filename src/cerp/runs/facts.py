@@ -104,6 +104,9 @@ class ModelFacts:
         for name, kind in {**get_type_hints(cls), "metrics": dict[str, Figures]}.items():
             if not fits(plain[name], kind):
                 raise TypeError(f"{name} is {plain[name]!r}")
+        selected_by = plain["metrics"].get("valid", {}).get(metric, 0.0)
+        if not fits(selected_by, float):
+            raise TypeError(f"{metric} on validation is {selected_by!r}")
         if "test" in plain["metrics"]:
             _refuse_incomplete(plain["metrics"]["test"], cutoff_of(metric))
         return cls(**plain)

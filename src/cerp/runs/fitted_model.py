@@ -24,6 +24,7 @@ from cerp.export.item_only import items_only
 from cerp.export.size_limit import SizeLimit, fitted_into, within
 from cerp.export.to_arrays import (
     Graph,
+    code_seen_ahead,
     composed,
     file_facts,
     scorer_of,
@@ -165,6 +166,8 @@ class FittedModel:
         """
         own = self.size if encoding is None else SizeLimit()
         limit, encoding = limit or own, encoding or self.encoding
+        if graph == "tables" and encoding.seen and self.recommender is not None:
+            code_seen_ahead(self.recommender, self.splits)
         if titles is None and limit.file is None:
             titles = self.splits.titles
         elif titles is None and self.splits.titles:

@@ -20,6 +20,7 @@ from cerp.models.backbones.sampled_propagation import (
     sampled_vectors,
 )
 from cerp.models.batch import Batch
+from cerp.models.embeddings.base import Embedding
 from cerp.models.embeddings.compositional import CompositionalEmbedding
 from cerp.models.embeddings.full import FullEmbedding
 from cerp.models.random_words import mixed
@@ -168,16 +169,19 @@ def test_a_penalty_sees_the_vectors_of_the_batch_before_propagation():
 
 
 @pytest.mark.parametrize("columns", [1, 4, DIM])
+@pytest.mark.parametrize("kind", ["full", "codebooks"])
 def test_final_vectors_in_blocks_are_those_of_full_propagation(
-    monkeypatch: pytest.MonkeyPatch, columns: int
+    monkeypatch: pytest.MonkeyPatch, columns: int, kind: str
 ):
     from cerp.models.backbones import neighbourhoods, sampled_propagation
 
     monkeypatch.setattr(sampled_propagation, "BLOCK_BYTES", 0)
     monkeypatch.setattr(sampled_propagation, "LEAST_COLUMNS", columns)
     monkeypatch.setattr(neighbourhoods, "ROWS_AT_ONCE", 5)
-    table = embedding()
-    expected = propagated(table.weight.detach())
+    table: Embedding = embedding()
+    if kind == "codebooks":
+        table = CompositionalEmbedding(USERS + ITEMS, DIM, buckets=9).double()
+    expected = propagated(table.table().detach())
     found = InBlocks(Neighbourhoods(train()), table, LAYERS)
     torch.testing.assert_close(found.item_vectors, expected[USERS:], rtol=0, atol=1e-12)
     some = torch.tensor([3, 11, 0, 3])

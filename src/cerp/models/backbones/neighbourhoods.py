@@ -81,8 +81,10 @@ class Neighbourhoods(nn.Module):
         """Users and items."""
         return self.num_users + self.num_items
 
-    def degrees(self, entities: Tensor) -> Tensor:
-        """How many neighbours some entities have."""
+    def degrees(self, entities: Tensor | slice) -> Tensor:
+        """How many neighbours some entities have, or those from one up to another."""
+        if isinstance(entities, slice):
+            return self.offsets[entities.start : entities.stop + 1].diff()
         return self._stretches(entities)[1]
 
     def _stretches(self, entities: Tensor) -> tuple[Tensor, Tensor]:

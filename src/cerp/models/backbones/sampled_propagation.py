@@ -124,9 +124,17 @@ class InBlocks:
         dim, self._any = embedding.embedding_dim, next(embedding.parameters()).detach()
         shape = neighbourhoods.num_items, dim
         self.item_vectors, self._below = self._any.new_empty(shape), self._any.new_empty(shape)
+        self._sums: tuple[Tensor, Tensor] | None = None
+        chosen = embedding.chosen_rows()
+        if chosen is not None and is_fast(weight := chosen.weight().detach()):
+            every = _stretches(0, neighbourhoods.num_entities)
+            # Once for all columns: finding them takes longer than adding them up.
+            rows = torch.cat([chosen.of(self._entities(some)).int() for some in every])
+            self._sums = weight, rows
         fitting = BLOCK_BYTES // (4 * max(neighbourhoods.num_entities, 1))
         for first in range(0, dim, max(fitting, LEAST_COLUMNS)):
             self._propagate(slice(first, min(first + max(fitting, LEAST_COLUMNS), dim)))
+        self._sums = None
 
     @torch.no_grad()
     def user_vectors(self, users: Tensor) -> Tensor:
@@ -139,7 +147,7 @@ class InBlocks:
         found: Tensor = own / roots + sums / chosen.counts.clamp(min=1)[:, None]
         return found * roots / (self.layers + 1)
 
-    def _roots(self, entities: Tensor) -> Tensor:
+    def _roots(self, entities: Tensor | slice) -> Tensor:
         """``√d`` of some entities, as a column; 1 where there are no neighbours."""
         return self.graph.degrees(entities).clamp_(min=1).to(self._any.dtype).sqrt_()[:, None]
 
@@ -158,19 +166,24 @@ class InBlocks:
                 of_users = self.graph.means(of_items, 0, users).add_(own_users)
             of_items = self.graph.means(before, users, entities).add_(own_items)
         for some in _stretches(users, entities):
-            roots = self._roots(torch.arange(some.start, some.stop, device=of_items.device))
+            roots = self._roots(some)
             rows = slice(some.start - users, some.stop - users)
             self.item_vectors[rows, columns] = of_items[rows] * roots / (self.layers + 1)
 
     def _starts(self, first: int, last: int, columns: slice) -> Tensor:
         """``D^-½ E`` of entities from one up to another, in some columns."""
         table = self._any.new_empty(last - first, columns.stop - columns.start)
-        lookup = self.embedding.lookup(columns)
+        weight = None if self._sums is None else self._sums[0][:, columns].contiguous()
         for some in _stretches(first, last):
-            entities = torch.arange(some.start, some.stop, device=table.device)
-            found = lookup(entities) / self._roots(entities)
-            table[some.start - first : some.stop - first] = found
+            if self._sums is None or weight is None:
+                found = self.embedding(self._entities(some))[:, columns]
+            else:
+                found = sums_of_rows(weight, self._sums[1][some])
+            table[some.start - first : some.stop - first] = found / self._roots(some)
         return table
+
+    def _entities(self, some: slice) -> Tensor:
+        return torch.arange(some.start, some.stop, device=self._any.device)
 
 
 def _stretches(first: int, last: int, rows: int = 1 << 16) -> list[slice]:

@@ -131,12 +131,12 @@ class Embedding(nn.Module, ABC):
         """
         return None
 
-    def lookup(self, columns: slice = slice(None)) -> Callable[[Tensor], Tensor]:
-        """Some columns of the vectors of ids, by the weights as they are now: for many lookups.
+    def lookup(self) -> Callable[[Tensor], Tensor]:
+        """Vectors of ids by the weights as they are now, for many lookups.
 
         Subclasses make of their weights just once what every lookup needs of them.
         """
-        return lambda ids: self(ids)[..., columns]
+        return self
 
     def chosen_rows(self) -> ChosenRows | None:
         """What vectors are sums of rows of, and which rows; None: they are not such sums."""

@@ -171,9 +171,9 @@ class CompositionalEmbedding(CodebookRows):
             return None
         return SumsOfRows(self.effective_weight, self._composition_of(order))
 
-    def lookup(self, columns: slice = slice(None)) -> Callable[[Tensor], Tensor]:
-        """Some columns of the vectors of ids, by codebooks that are pruned once for all lookups."""
-        weight = self.effective_weight()[:, columns].contiguous()
+    def lookup(self) -> Callable[[Tensor], Tensor]:
+        """Vectors of ids by codebooks that are pruned once for all lookups."""
+        weight = self.effective_weight()
 
         def vectors(ids: Tensor) -> Tensor:
             rows = self._rows(ids)
