@@ -7,7 +7,8 @@ variable when it is loaded. Prints, as JSON: the milliseconds of requests of one
 items left out, one after the other; the lists per second of two callers at once; and the
 milliseconds of the float32 products of the layers after the first with all items, as they are: no
 list can take less without leaving items out. The least by the clock counts too, because the
-machine may be shared.
+machine may be shared. ``products_for`` names the processor whose products NumPy's BLAS takes:
+`OPENBLAS_CORETYPE` may name another than is there, whose products take up to twice as long.
 """
 
 from __future__ import annotations

@@ -38,6 +38,24 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_threads_are_told_how_to_wait_before_torch_is_imported():
+    code = """
+import os, sys
+import cerp.cli
+sys.argv = ["cerp", "--version"]
+try:
+    cerp.cli.main()
+except SystemExit:
+    print("GOMP_SPINCOUNT" in os.environ, "torch" in sys.modules)
+"""
+    known = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+    environment = {name: value for name, value in os.environ.items() if name not in known}
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    assert told.stdout.splitlines()[-1] == "True False"
+
+
 def test_version():
     assert run("--version").stdout == f"cerp {cerp.__version__}\n"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,12 @@ from cerp.artifact import (
     ComposedEmbedding,
     Encoding,
     Index,
+    PropagatedTables,
+    Seen,
     ShippedModel,
     Table,
     decode,
+    edges,
     embedding_bytes,
     encode,
     section_bytes,
@@ -31,6 +35,7 @@ from cerp.evaluation.evaluate import evaluate
 from cerp.export import to_arrays
 from cerp.export.size_limit import SizeLimit, within
 from cerp.export.to_arrays import as_shipped, scorer_of, ship
+from cerp.models.recommender import Recommender
 from cerp.naming import model_file
 from cerp.runs import encodings
 from cerp.runs.encodings import Written, best_written, every_encoding
@@ -310,6 +315,28 @@ def test_large_tables_are_written_only_when_they_are_asked_for(monkeypatch: pyte
         monkeypatch.setattr(encodings, "MOST_TABLED", most)
         assert {entry.graph for entry in every_encoding(model)} == graphs
     assert {entry.graph for entry in every_encoding(model, graph="tables")} == {"tables"}
+
+
+def test_what_users_have_seen_is_coded_once_and_before_tables_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    model = fitted(backbone="lightgcn", budgets=("80%",))
+    edges.encode_seen(Seen(np.array([0, 1]), np.array([0], np.int32)), 1, None)  # kept instead
+    lines, vectors = edges._lines, to_arrays.final_vectors
+    order: list[str] = []
+
+    def coded(*given: Any) -> Any:
+        order.append("seen")
+        return lines(*given)
+
+    def propagated(recommender: Recommender) -> PropagatedTables:
+        order.append("tables")
+        return vectors(recommender)
+
+    monkeypatch.setattr(edges, "_lines", coded)
+    monkeypatch.setattr(to_arrays, "final_vectors", propagated)
+    model.file(Encoding("int8"), graph="tables")
+    assert order == ["seen", "tables"]
 
 
 def test_tables_are_the_same_however_many_users_are_made_together(monkeypatch: pytest.MonkeyPatch):

@@ -46,10 +46,10 @@ def every_encoding(
     popularity: bool = False,
     titles: Mapping[Id, str] | None = None,
 ) -> list[Written]:
-    """The model in all precisions, unless one is given.
+    """The model in every precision, or in the given one.
 
-    One with a graph also as tables, unless one of both is given, or there are more than
-    `MOST_TABLED` numbers in them.
+    A model with a graph is written with it and as tables, or in the given way alone. Tables of more
+    than `MOST_TABLED` numbers are written only where they are asked for.
     """
     if model.recommender is None:
         encoding = Encoding(seen=seen, ids=ids, popularity=popularity)
