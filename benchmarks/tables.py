@@ -1,14 +1,15 @@
 """All tables and figures of the paper on Gowalla, the most valuable cells first; resumable.
 
     CERP_DATA_DIR=... python benchmarks/tables.py [--device cuda] [--processes 8] [--minutes 180]
-        [--runs runs/paper] [--output results] [--copy FOLDER] [--estimate]
+        [--without svd,als] [--runs runs/paper] [--output results] [--copy FOLDER] [--estimate]
 
 One command for everything: `cerp paper` of each recipe, in `STAGES`' order. No job is started after
 so many minutes; the same command goes on, and what a killed one had finished is in the folder of
 runs. With ``--copy`` what a record needs of that folder (results and figures of each user) is
 copied after every stage, to be taken over elsewhere by ``cerp paper --merge FOLDER``.
 Several processes share a GPU: start NVIDIA's multi-process service first
-(``nvidia-cuda-mps-control -d``). ``--estimate`` runs nothing and tells what is left, and the
+(``nvidia-cuda-mps-control -d``). ``--without`` leaves methods to another machine, such as those
+that need no GPU. ``--estimate`` runs nothing and tells what is left, and the
 seconds that such cells took before, several processes at a time.
 """
 
@@ -18,6 +19,7 @@ import argparse
 import shutil
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -70,9 +72,11 @@ STAGES = (
 )
 
 
-def rank(stage: Stage, one: Planned) -> float | None:
-    """The place of a job in its stage; None: it belongs to a later one."""
+def rank(stage: Stage, without: Sequence[str], one: Planned) -> float | None:
+    """The place of a job in its stage; None: it belongs to a later one, or is left out."""
     run = one.run
+    if run.method in without:
+        return None
     if stage.is_main and run.method == "cerp" and (run.preset != "default" or run.settings):
         return None
     return FIRST.index(run.method) if run.method in FIRST else len(FIRST)
@@ -85,13 +89,15 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--minutes", type=float, default=180.0)
     parser.add_argument("--dataset", default=DATASET)
+    parser.add_argument("--without", default="")
     parser.add_argument("--runs", type=Path, default=Path("runs/paper"))
     parser.add_argument("--output", type=Path, default=Path("results"))
     parser.add_argument("--copy", type=Path)
     parser.add_argument("--estimate", action="store_true")
     given = parser.parse_args()
+    without = given.without.split(",")
     if given.estimate:
-        estimate(given.output, given.dataset)
+        estimate(given.output, given.dataset, without)
         return
     started = time.monotonic()
     for stage in STAGES:
@@ -109,7 +115,7 @@ def main() -> None:
             output=given.output,
             device=given.device,
             verbose=False,
-            rank=partial(rank, stage),
+            rank=partial(rank, stage, without),
         )
         passed = time.monotonic() - started
         print(f"{passed:6.0f} s {stage}: {found!r}; failed: {found.failed}", flush=True)
@@ -126,7 +132,7 @@ def copy_results(runs: Path, target: Path) -> None:
         (target / "results.part").replace(target / "results.jsonl")
 
 
-def estimate(output: Path, dataset: str) -> None:
+def estimate(output: Path, dataset: str, without: Sequence[str]) -> None:
     """What is left, in the order of the stages, and the seconds that such cells took before."""
     done: set[tuple[str, str | None, str | None, int]] = set()
     seconds: dict[tuple[str, str | None], list[float]] = defaultdict(list)
@@ -147,8 +153,8 @@ def estimate(output: Path, dataset: str) -> None:
         )
         cells: dict[str, list[float]] = defaultdict(list)
         for one in sorted(
-            (one for one in planned if rank(stage, one) is not None),
-            key=lambda one: rank(stage, one) or 0,
+            (one for one in planned if rank(stage, without, one) is not None),
+            key=lambda one: rank(stage, without, one) or 0,
         ):
             method = one.run.method
             alike = "full" if method in OF_FULL else method
