@@ -27,6 +27,7 @@ from cerp.methods.base import Context, Method
 from cerp.methods.esapn.embedding import GrowingEmbedding
 from cerp.methods.pep import PrunableTable
 from cerp.models.embeddings.compositional import CompositionalEmbedding
+from cerp.models.embeddings.full import FullEmbedding
 from cerp.naming import model_file
 from cerp.runs.fit import fit_all
 from cerp.runs.fitted_model import FittedModel
@@ -200,7 +201,7 @@ def test_broken_off_before_a_step_a_run_resumes_to_the_same_bits(
         ("pq", "groups", "books, rows"),
         ("features", "rank", "damping, most"),
         ("dhe", "positions", "accounting, layers, num_codes"),
-        ("magnitude", "off", "dense_epochs, of, pace"),
+        ("magnitude", "off", "dense_epochs, dense_training, of, pace"),
         ("autoemb", "learning_rate", "controller_learning_rate"),
         ("esapn", "size", "history, policy_learning_rate, sizes"),
         ("optembed", "alpha", "generations, genes, judged_users, population, threshold_"),
@@ -219,6 +220,8 @@ def test_an_unknown_option_is_refused_with_those_there_are(name: str, option: st
         ("magnitude", {"of": "rows"}, "choose table or codebooks"),
         ("magnitude", {"pace": "slow"}, "choose 'at once' or gradual"),
         ("magnitude", {"dense_epochs": 0}, "dense_epochs must be a number from 1"),
+        ("magnitude", {"dense_training": {"rate": 1}}, "dense_training has no entry rate"),
+        ("magnitude", {"dense_training": {"epochs": 0}}, "epochs is 0; it must be above 0"),
         ("autoemb", {"controller_learning_rate": 0}, "controller_learning_rate must be a number"),
         ("esapn", {"history": 0}, "at least 1 loss"),
         ("cce", {"every": 0}, "every >= 1"),
@@ -289,6 +292,15 @@ def test_magnitude_pruning_at_once_keeps_the_largest_of_a_table_that_was_trained
         first.weight[second.mask].abs().min() >= first.weight[first.mask & ~second.mask].abs().max()
     )
     assert tighter.facts.search["dense_valid"] > 0
+
+
+def test_the_training_of_the_table_that_is_pruned_can_be_chosen():
+    still = {"learning_rate": STILL.learning_rate, "optimizer": "adam", "weight_decay": 0.0}
+    config = config_of("magnitude", dense_epochs=2, dense_training=still)
+    embedding = fitted(replace(config, train=STILL)).recommender.embedding
+    assert isinstance(embedding, PrunableTable)
+    start = FullEmbedding(200, 32, generator=torch.Generator().manual_seed(config.seed))
+    assert torch.equal(embedding.weight[embedding.mask], start.weight[embedding.mask])
 
 
 def test_gradual_magnitude_pruning_never_gives_a_pruned_entry_back_what_it_had():

@@ -21,7 +21,7 @@ from cerp.data.splits import Splits
 from cerp.data.synthetic import synthetic
 from cerp.errors import ConfigError, DataError
 from cerp.evaluation.metrics import JUDGING
-from cerp.paper.build_record import new_record, pattern, readings_of_test, take_over
+from cerp.paper.build_record import compared_run, new_record, pattern, readings_of_test, take_over
 from cerp.paper.figures import heatmap, sensitivity
 from cerp.paper.json_rows import rows
 from cerp.paper.method_table import improvement
@@ -31,6 +31,7 @@ from cerp.paper.recipe import Recipe, RecipeRun, read_recipe, recipe_names
 from cerp.paper.recipe_page import recipe_page
 from cerp.paper.record import Interval, MeasuredCell, MissingCell, Record
 from cerp.paper.table_lines import Line, lines
+from cerp.presets import teacher_preset
 from cerp.runs.fit import fit_all
 from results_page.findings import findings
 from results_page.method_tables import leaderboard_parts
@@ -199,6 +200,23 @@ def test_a_job_s_name_changes_with_its_settings_but_not_with_its_seed():
         recipe("methods", RecipeRun("ud", settings={"train": {"learning_rate": 1e-4}})), "gowalla"
     )
     assert first.job.method == again.job.method != slower.job.method
+
+
+def test_what_prunes_the_best_full_table_trains_it_as_the_data_s_own_search_says():
+    made = replace(read_recipe("other-data"), runs=(RecipeRun("magnitude-best"), RecipeRun("full")))
+    for dataset, decay in (("lastfm", 0.15), ("gowalla", 0.04), ("video-games", 0.04)):
+        pruned, full = (one.job.config for one in plan(made, dataset))
+        assert pruned is not None
+        assert full is not None
+        assert pruned.train.weight_decay == decay
+        dense = replace(
+            teacher_preset("lightgcn", 128, 0).train,
+            **pruned.method_options.get("dense_training", {}),
+            epochs=pruned.method_options["dense_epochs"],
+        )
+        assert dense.weight_decay == decay
+        if dataset != "video-games":  # where full size was not searched, its preset is another
+            assert dense == full.train
 
 
 def test_a_part_of_a_plan_is_chosen_by_method_backbone_and_budget():
@@ -465,6 +483,7 @@ class Paper:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.out = folder, folder / "out" / "tiny"
+        folder.mkdir(exist_ok=True)
         self.splits().save(folder / "tiny")
         (folder / "methods.toml").write_text(
             TINY.format(kind="methods") + '[[run]]\nmethod = "popularity"\n'
@@ -524,6 +543,19 @@ def test_intervals_follow_the_values_of_users_where_these_are_at_hand(paper: Pap
     replace(record, intervals=stale).write(path)
     other.run("methods")
     assert Record.read(path) == record
+
+
+def test_what_is_measured_later_elsewhere_is_compared_with_the_runs_of_then(
+    paper: Paper, tmp_path: Path
+):
+    first, elsewhere = Paper(tmp_path / "first"), Paper(tmp_path / "elsewhere")
+    first.run("methods", "--methods", "cerp")
+    assert Record.read(first.out / "methods-runs.json").intervals == []
+    shutil.copytree(first.out, elsewhere.out)
+    elsewhere.run("methods")
+    expected = Record.read(paper.out / "methods-runs.json").intervals
+    assert Record.read(elsewhere.out / "methods-runs.json").intervals == expected
+    assert [path.name[:5] for path in (elsewhere.out / "users").iterdir()] == ["cerp-"]
 
 
 def test_a_recipe_finds_the_runs_of_another_and_looks_into_their_models(paper: Paper):
@@ -619,6 +651,16 @@ def test_the_tables_in_results_are_built_from_their_records(tmp_path: Path):
     for path in (*tmp_path.glob("*/*.md"), *tmp_path.glob("*/*.json")):
         kept = ROOT / "results" / path.relative_to(tmp_path)
         assert path.read_bytes() == kept.read_bytes(), f"{kept}: run make results-page"
+
+
+def test_figures_of_users_in_results_are_those_of_the_row_that_others_are_compared_with():
+    expected = set()
+    for path in (ROOT / "results").glob(RECORDS):
+        found = [one for one in Record.read(path).found if not one.result.is_older]
+        run = compared_run(found)
+        cells = [one.result.cell.name for one in found if one.run.row == run]
+        expected |= {path.parent / "users" / f"{name}.npz" for name in cells}
+    assert set((ROOT / "results").glob("*/users/*")) <= expected
 
 
 def test_without_any_figures_everything_is_missing(tmp_path: Path):

@@ -285,6 +285,14 @@ def write_user_values(folder: Path, cell: Cell, metrics: Metrics) -> None:
     write_bytes(path, buffer.getvalue())
 
 
+def copy_user_values(cell: Cell, source: Path, target: Path) -> None:
+    """From one folder to another, where the first has them."""
+    path, copy = _users_path(source, cell), _users_path(target, cell)
+    if path.exists():
+        make_folder(copy.parent)
+        write_bytes(copy, path.read_bytes())
+
+
 def _users_path(folder: Path, cell: Cell) -> Path:
     return folder / "users" / f"{cell.name}.npz"
 

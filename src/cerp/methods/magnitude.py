@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Literal, get_args
+from dataclasses import fields, replace
+from typing import Any, Literal, get_args
 
 import torch
 
 from cerp.assignment.codes import Codes
 from cerp.choices import PruneMode
-from cerp.config import PruneConfig
+from cerp.config import PruneConfig, TrainConfig
 from cerp.errors import ConfigError
 from cerp.methods.base import Context, Search
 from cerp.methods.cerp import Cerp
@@ -34,9 +34,10 @@ class Magnitude(Pruned):
 
     ``dense_epochs`` trains what is pruned as a full-size model is trained best (decoupled decay, a
     rate that falls, the best epoch on validation) for at most so many epochs; None: for the epochs
-    of pruning, by its settings. ``pace`` is ``at once``, when that is over, or ``gradual``: then
-    training goes on for the epochs of pruning, in which the number of entries falls along the
-    curve of `cerp.pruning.clocks.ScheduledClock` (Zhu and Gupta, 2017).
+    of pruning, by its settings. ``dense_training`` has entries of `TrainConfig` for data where
+    full size is trained best in another way. ``pace`` is ``at once``, when that is over, or
+    ``gradual``: then training goes on for the epochs of pruning, in which the number of entries
+    falls along the curve of `cerp.pruning.clocks.ScheduledClock` (Zhu and Gupta, 2017).
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Magnitude(Pruned):
         of: PrunedWeights = "table",
         dense_epochs: int | None = None,
         pace: Pace = "at once",
+        dense_training: dict[str, Any] | None = None,
     ) -> None:
         if of not in get_args(PrunedWeights):
             raise ConfigError(f"magnitude pruning of {of!r}: choose table or codebooks")
@@ -51,7 +53,12 @@ class Magnitude(Pruned):
             raise ConfigError(f"magnitude pruning {pace!r}: choose 'at once' or gradual")
         if dense_epochs is not None and not (isinstance(dense_epochs, int) and dense_epochs > 0):
             raise ConfigError(f"dense_epochs must be a number from 1, got {dense_epochs!r}")
+        unknown = set(dense_training or {}) - {entry.name for entry in fields(TrainConfig)}
+        if unknown:
+            raise ConfigError(f"dense_training has no entry {', '.join(sorted(unknown))}")
+        TrainConfig(**(dense_training or {}))  # refuses values that make no sense
         self._dense_epochs, self._pace = dense_epochs, pace
+        self._dense_training = dense_training or {}
         self._dense: Pruned = Pep() if of == "table" else Cerp()
         self.is_ordered, self.learns_rows = self._dense.is_ordered, self._dense.learns_rows
 
@@ -94,7 +101,7 @@ class Magnitude(Pruned):
         result = train(
             model,
             context.splits,
-            replace(settings, epochs=epochs),
+            replace(settings, **self._dense_training, epochs=epochs),
             seed=config.seed + 5,  # batches of its own
             label="dense",
             options=context.options,

@@ -196,11 +196,16 @@ def pattern(path: Path) -> dict[str, Any]:
     }
 
 
+def compared_run(found: Sequence[MeasuredCell]) -> RecipeRun | None:
+    """The row that all others are compared with: the first of the recipe's runs of CERP."""
+    return next((entry.run.row for entry in found if entry.run.method == CERP), None)
+
+
 def _intervals(
     found: Sequence[MeasuredCell], results: Results, earlier: Record | None
 ) -> list[Interval]:
-    """CERP, the first of the recipe's runs of it, against every other run in its cells."""
-    cerp = next((entry.run.row for entry in found if entry.run.method == CERP), None)
+    """CERP against every other run in its cells."""
+    cerp = compared_run(found)
     known = {
         (entry.against, entry.backbone, entry.budget): entry
         for entry in (earlier.intervals if earlier else [])

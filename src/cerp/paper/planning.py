@@ -9,22 +9,35 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from cerp import methods
 from cerp.comparison.jobs import Job, seeds_of
-from cerp.comparison.variants import POPULARITY, has_budget, has_vectors, nested, variant
+from cerp.comparison.variants import (
+    POPULARITY,
+    config_of,
+    has_budget,
+    has_vectors,
+    merged,
+    nested,
+    variant,
+)
 from cerp.config import RENAMED, Config, differences
 from cerp.errors import ConfigError, MissingExtra
 from cerp.paper.published import bucket_count
 from cerp.paper.recipe import Recipe, RecipeRun
 from cerp.paper.searched import searched_settings
-from cerp.presets import preset
+from cerp.presets import preset, teacher_preset
 from cerp.sizing.precision_plan import FULL
 
 AS_PRINTED = {"cerp": "cerp-hash"}
 """What the paper calls CERP hashes ids; the variant of that name chooses rows as is best."""
+
+OF_BEST_FULL = ("magnitude-best", "magnitude-gradual")
+"""Variants that prune the best full table that there is, which another search has found."""
+OF_THE_OPTIMIZER = ("optimizer", "learning_rate", "weight_decay", "schedule")
+"""Settings of training that go on after pruning; epochs are those of pruned tables."""
 
 
 @dataclass(frozen=True)
@@ -118,11 +131,28 @@ def _jobs(recipe: Recipe, run: RecipeRun, dataset: str, backbone: str, seed: int
     is_searched = recipe.searched and run.preset == "default"
     for budget in budgets:
         found = searched_settings(dataset, searched, backbone, budget) if is_searched else {}
+        if is_searched and run.method in OF_BEST_FULL:
+            found = merged(found, _best_full(dataset, backbone, budget))
         entries = tuple(filter(None, [*settings, found, *over]))
         job = _named(run, Job(run.method, backbone, seed, (budget,), entries, variant=name))
         known = jobs.get(job.name)
         jobs[job.name] = job if known is None else replace(known, budgets=(*known.budgets, budget))
     return list(jobs.values())
+
+
+def _best_full(dataset: str, backbone: str, budget: str) -> dict[str, Any]:
+    """The training of the best full table of this data, for what prunes that, in both stages.
+
+    Where none was searched it is that of a teacher.
+    """
+    best = usual = teacher_preset(backbone, Config.dim, 0).train
+    options: dict[str, Any] = {}
+    if found := searched_settings(dataset, FULL, backbone, budget):
+        best = config_of(FULL, backbone, found).train
+        told = {name: own for name, own in asdict(best).items() if own != getattr(usual, name)}
+        options = {"dense_epochs": told.pop("epochs", usual.epochs), "dense_training": told}
+    after = {name: getattr(best, name) for name in OF_THE_OPTIMIZER}
+    return {"train": after, "method_options": options}
 
 
 def _named(run: RecipeRun, job: Job) -> Job:

@@ -15,6 +15,7 @@ from cerp.data.datasets import load
 from cerp.pages.tables import TablePage, to_markdown
 from cerp.paper.build_record import earlier_record, new_record, take_over
 from cerp.paper.json_rows import rows
+from cerp.paper.kept_users import keep_users, restore_users
 from cerp.paper.output import record_path, write_all
 from cerp.paper.planning import Planned, plan, restricted
 from cerp.paper.recipe import read_recipe
@@ -135,6 +136,7 @@ def run_recipe(
         for folder in merge:
             results.merge(Results(Path(folder) / name))
         left_out = take_over(earlier, planned, results)
+        restore_users(results, Path(output) / name)
         lacking = {one.job.name: why for one in planned if (why := one.lacks)}
         if rank is not None:
             ranked = [(number, one) for one in chosen if (number := rank(one)) is not None]
@@ -154,6 +156,8 @@ def run_recipe(
                 )
         record = new_record(asked, name, splits, planned, results, lacking | failed, earlier)
         page = write_all(asked, record, Path(output))
+        if asked.kind == "methods":
+            keep_users(record, results, Path(output) / name)
     return Reproduction(
         record,
         page,
