@@ -38,6 +38,7 @@ from cerp.comparison.tune import TRIALS, tune
 from cerp.data.datasets import load
 from cerp.errors import BudgetError
 from cerp.paper.searched import best_by_budget
+from cerp.training.malloc import freed_memory_kept
 
 METHODS = (
     *(
@@ -107,19 +108,20 @@ def main() -> None:
 def search(given: argparse.Namespace, folder: Path, asked: Asked) -> str:
     """One search, and what came of it."""
     try:
-        best = tune(
-            load(str(Path(os.environ["CERP_DATA_DIR"]) / given.dataset), seed=0),
-            asked.method,
-            backbone=asked.backbone,
-            budget=asked.budget,
-            epochs=given.epochs,
-            trials=given.trials,
-            dim=given.dim,
-            longer=False,  # recipes train what is found until validation stops rising
-            output=folder / asked.name,
-            device=given.device,
-            verbose=False,
-        )
+        with freed_memory_kept(given.device):
+            best = tune(
+                load(str(Path(os.environ["CERP_DATA_DIR"]) / given.dataset), seed=0),
+                asked.method,
+                backbone=asked.backbone,
+                budget=asked.budget,
+                epochs=given.epochs,
+                trials=given.trials,
+                dim=given.dim,
+                longer=False,  # recipes train what is found until validation stops rising
+                output=folder / asked.name,
+                device=given.device,
+                verbose=False,
+            )
     except BudgetError as error:
         write_figures(folder / asked.name / REFUSED, {"why": str(error)})
         return f"{asked.name}: {error}"
