@@ -1,4 +1,4 @@
-"""Communities of the training graph: users and items that interact among themselves; plain NumPy.
+"""Communities of the training graph: users and items that interact among themselves.
 
 Louvain's method (Blondel et al., 2008) for the graph of users and items, by its modularity
 
@@ -13,9 +13,11 @@ time, so that a sweep is a few sorts and no loop over nodes; one that would lowe
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
 
 from cerp.assignment.ordering import canonical
 from cerp.data.ids import Int32Array, Int64Array
@@ -40,13 +42,16 @@ SMALLEST_RESOLUTION, LARGEST_RESOLUTION = 0.05, 1e5
 class _Weighted:
     """A graph of few nodes: each edge once in either direction, loops apart."""
 
-    source: Int64Array
-    target: Int64Array
-    weight: Wide
+    edges: csr_array
     degree: Wide
     """Loops count twice."""
     inside: Wide
     """Weight of the loop of each node."""
+
+    @cached_property
+    def source(self) -> Int64Array:
+        """The first node of each edge."""
+        return _rows_of(self.edges)
 
     @property
     def total(self) -> float:
@@ -55,23 +60,20 @@ class _Weighted:
 
     def modularity(self, label: Int64Array, resolution: float) -> float:
         """Q of a partition."""
-        same = label[self.source] == label[self.target]
-        within = self.weight[same].sum() / 2 + self.inside.sum()
+        same = label[self.source] == label[self.edges.indices]
+        within = self.edges.data[same].sum() / 2 + self.inside.sum()
         sums = np.bincount(label, self.degree)
         return float(within / self.total - resolution * np.square(sums / (2 * self.total)).sum())
 
     def joined(self, label: Int64Array) -> _Weighted:
         """Every community as one node."""
         count = int(label.max()) + 1
-        source, target = label[self.source], label[self.target]
-        is_loop = source == target
-        inside = _sums(label, self.inside, count)
-        inside += _sums(source[is_loop], self.weight[is_loop], count) / 2
-        keys = source[~is_loop] * count + target[~is_loop]
-        pairs, places = np.unique(keys, return_inverse=True)
-        weight = _sums(places, self.weight[~is_loop], len(pairs))
-        degree = _sums(label, self.degree, count)
-        return _Weighted(pairs // count, pairs % count, weight, degree, inside)
+        between = _members(label).T.tocsr() @ self.edges @ _members(label)
+        inside = _sums(label, self.inside, count) + between.diagonal() / 2
+        between.setdiag(0)
+        between.eliminate_zeros()
+        between.sort_indices()
+        return _Weighted(between, _sums(label, self.degree, count), inside)
 
 
 def communities(train: Interactions, *, resolution: float = 1.0, seed: int = 0) -> Int32Array:
@@ -143,12 +145,13 @@ def _connected(train: Interactions) -> tuple[Int64Array, _Weighted]:
 
 def _graph(train: Interactions, sequence: Int64Array) -> _Weighted:
     """Users and items as nodes, numbered by their place in the sequence."""
+    count = len(sequence)
     place = np.zeros(train.num_users + train.num_items, dtype=np.int64)
-    place[sequence] = np.arange(len(sequence))
+    place[sequence] = np.arange(count)
     users, items = place[train.user], place[train.item + np.int64(train.num_users)]
-    source, target = np.concatenate([users, items]), np.concatenate([items, users])
-    degree = np.bincount(source, minlength=len(sequence)).astype(np.float64)
-    return _Weighted(source, target, np.ones(len(source)), degree, np.zeros(len(sequence)))
+    ends = np.concatenate([users, items]), np.concatenate([items, users])
+    edges = csr_array((np.ones(len(ends[0])), ends), shape=(count, count))
+    return _Weighted(edges, edges.sum(axis=1), np.zeros(count))
 
 
 def _louvain(graph: _Weighted, resolution: float, rng: np.random.Generator) -> Int64Array:
@@ -188,24 +191,22 @@ def _moved(graph: _Weighted, resolution: float, rng: np.random.Generator) -> Int
 
 def _wanted(graph: _Weighted, label: Int64Array, resolution: float) -> Int64Array:
     """The community that each node would gain most in: ``k_vC - γ k_v k_C / 2m``."""
-    count = len(label)
-    sums = np.bincount(label, graph.degree, minlength=count)
-    keys, places = np.unique(graph.source * count + label[graph.target], return_inverse=True)
-    toward = np.bincount(places, graph.weight, minlength=len(keys))
-    node, community = keys // count, keys % count
+    sums = np.bincount(label, graph.degree, minlength=len(label))
+    toward = graph.edges @ _members(label)
+    node, community = _rows_of(toward), toward.indices
     # A community without the node itself, which is there or would be.
     rest = sums[community] - np.where(community == label[node], graph.degree[node], 0.0)
     share = resolution / (2 * graph.total)
-    gain = toward - share * graph.degree[node] * rest
+    gain = toward.data - share * graph.degree[node] * rest
     stays = -share * graph.degree * (sums[label] - graph.degree)
     own = community == label[node]
     stays[node[own]] = gain[own]
-    order = np.lexsort((community, -gain, node))
-    first = order[np.r_[True, node[order][1:] != node[order][:-1]]] if len(order) else order
-    wanted = label.copy()
-    better = gain[first] > stays[node[first]] + 1e-12
-    wanted[node[first][better]] = community[first][better]
-    return wanted
+    most = np.full(len(label), -np.inf)
+    np.maximum.at(most, node, gain)
+    best = np.flatnonzero((gain == most[node]) & (gain > stays[node] + 1e-12))
+    wanted = np.full(len(label), len(label))
+    np.minimum.at(wanted, node[best], community[best])  # the first of several that are as good
+    return np.where(wanted < len(label), wanted, label)
 
 
 def _merged(graph: _Weighted, label: Int64Array, count: int) -> Int64Array:
@@ -220,11 +221,23 @@ def _merged(graph: _Weighted, label: Int64Array, count: int) -> Int64Array:
         target = np.arange(total)
         # One that shares no edges with those that stay goes to the smallest of them.
         target[smallest] = int(np.flatnonzero(~leaves)[np.argmin(sizes[~leaves])])
-        edges = leaves[joined.source] & ~leaves[joined.target]
-        order = np.lexsort((-joined.target[edges], joined.weight[edges]))
-        target[joined.source[edges][order]] = joined.target[edges][order]
+        ends = joined.edges.indices
+        edges = leaves[joined.source] & ~leaves[ends]
+        order = np.lexsort((-ends[edges], joined.edges.data[edges]))
+        target[joined.source[edges][order]] = ends[edges][order]
         label = np.unique(target[label], return_inverse=True)[1]
     return label
+
+
+def _members(label: Int64Array) -> csr_array:
+    """A row for each node, with a one in the column of its community."""
+    count = len(label)
+    return csr_array((np.ones(count), label, np.arange(count + 1)))
+
+
+def _rows_of(matrix: csr_array) -> Int64Array:
+    """The row of each entry."""
+    return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
 
 
 def _sums(places: Int64Array, values: Wide, count: int) -> Wide:
