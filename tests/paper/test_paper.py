@@ -541,8 +541,12 @@ def test_intervals_follow_the_values_of_users_where_these_are_at_hand(paper: Pap
     record = Record.read(path)
     stale = [replace(interval, mean=0.5) for interval in record.intervals]
     replace(record, intervals=stale).write(path)
+    [kept] = (other.out / "users").iterdir()
+    there = kept.read_bytes()
+    kept.write_bytes(b"of another run")
     other.run("methods")
     assert Record.read(path) == record
+    assert kept.read_bytes() == there
 
 
 def test_what_is_measured_later_elsewhere_is_compared_with_the_runs_of_then(
