@@ -204,19 +204,26 @@ def test_a_job_s_name_changes_with_its_settings_but_not_with_its_seed():
 
 def test_what_prunes_the_best_full_table_trains_it_as_the_data_s_own_search_says():
     made = replace(read_recipe("other-data"), runs=(RecipeRun("magnitude-best"), RecipeRun("full")))
-    for dataset, decay in (("lastfm", 0.15), ("gowalla", 0.04), ("video-games", 0.04)):
+    for dataset, decay in (("lastfm", 0.15), ("gowalla", 0.04)):
         pruned, full = (one.job.config for one in plan(made, dataset))
         assert pruned is not None
         assert full is not None
-        assert pruned.train.weight_decay == decay
-        dense = replace(
-            teacher_preset("lightgcn", 128, 0).train,
-            **pruned.method_options.get("dense_training", {}),
-            epochs=pruned.method_options["dense_epochs"],
-        )
+        options = pruned.method_options
+        usual = teacher_preset("lightgcn", 128, 0).train
+        dense = replace(usual, **options["dense_training"], epochs=options["dense_epochs"])
+        assert dense == full.train
         assert dense.weight_decay == decay
-        if dataset != "video-games":  # where full size was not searched, its preset is another
-            assert dense == full.train
+
+
+def test_what_is_left_of_the_best_full_table_trains_as_other_pruned_tables_do():
+    made = replace(
+        read_recipe("other-data"), runs=(RecipeRun("magnitude-gradual"), RecipeRun("magnitude"))
+    )
+    best, plain = (one.job.config for one in plan(made, "lastfm"))
+    assert best is not None
+    assert plain is not None
+    assert best.train == plain.train
+    assert best.prune == replace(plain.prune, dense_share=0.0)
 
 
 def test_a_part_of_a_plan_is_chosen_by_method_backbone_and_budget():
