@@ -367,6 +367,19 @@ def test_a_method_that_was_not_run_has_a_row_and_is_listed_as_missing():
     assert "Missing: pep (default), not run yet: lightgcn 99% seed 0." in shown.notes
 
 
+def test_missing_cells_with_the_same_seeds_are_told_together():
+    _, record = methods_record()
+    places = [("lightgcn", "90%"), ("lightgcn", "99%"), ("mlp", "90%")]
+    missing = [
+        MissingCell(RecipeRun("pep"), None, *place, seed, "not run yet")
+        for seed in (0, 10)
+        for place in places[: 3 if seed == 0 else 2]
+    ]
+    made, record = recipe("methods", RecipeRun("pep")), replace(record, found=[], missing=missing)
+    told = "lightgcn 90%, lightgcn 99% seeds 0, 10; mlp 90% seed 0."
+    assert f"Missing: pep (default), not run yet: {told}" in recipe_page(made, record).notes
+
+
 def test_cerp_s_gain_over_the_best_other_is_given_as_measured_and_as_printed():
     # Ours: .11 / .08 and .055 / .11; .0831 / .0575 and .0816 / .0540, as the paper prints it too.
     [section] = recipe_page(*methods_record()).sections

@@ -139,15 +139,24 @@ def _notes(recipe: Recipe, record: Record) -> list[str]:
 
 def _missing_notes(record: Record) -> list[str]:
     """Cells without figures, those of one run and reason together."""
-    grouped: dict[str, list[str]] = {}
+    grouped: dict[str, dict[str, list[int]]] = {}
     for cell in record.missing:
         run = cell.run
         details = (run.preset, run.variant, run.value, *_given(run.settings))
         words = ", ".join(str(word) for word in details if word is not None)
-        place = (cell.backbone, cell.budget, f"seed {cell.seed}")
         start = f"Missing: {run.method} ({words}), {cell.why}"
-        grouped.setdefault(start, []).append(" ".join(word for word in place if word))
-    return [f"{start}: {', '.join(places)}." for start, places in grouped.items()]
+        place = " ".join(filter(None, [cell.backbone, cell.budget]))
+        grouped.setdefault(start, {}).setdefault(place, []).append(cell.seed)
+    return [f"{start}: {_places(seeds)}." for start, seeds in grouped.items()]
+
+
+def _places(seeds: dict[str, list[int]]) -> str:
+    """Which seeds of which cells, those with the same seeds together."""
+    alike: dict[str, list[str]] = {}
+    for place, own in seeds.items():
+        word = "seed" if len(own) == 1 else "seeds"
+        alike.setdefault(f"{word} {', '.join(map(str, own))}", []).append(place)
+    return "; ".join(f"{', '.join(places)} {told}".strip() for told, places in alike.items())
 
 
 def _given(settings: dict[str, Any], prefix: str = "") -> list[str]:
