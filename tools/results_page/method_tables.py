@@ -8,7 +8,7 @@ from cerp.comparison.metrics import FIGURES
 from cerp.pages.tables import markdown_table
 from cerp.paper.published import Row, published_rows
 from cerp.paper.recipe import read_recipe
-from results_page.names import BACKBONES, BUDGETS, CERP, OTHERS, WITHOUT_VECTORS
+from results_page.names import BACKBONES, BUDGETS, CERP, GOWALLA, OTHERS, WITHOUT_VECTORS
 from results_page.results_index import (
     MISSING,
     NOTHING,
@@ -42,6 +42,7 @@ def gowalla_parts(results: ResultsIndex) -> list[str]:
         rows = [("paper's CERP", *(_printed(backbone, percent) for percent in BUDGETS))]
         named = {**CERP, **OTHERS}
         shown = {name: _by_budget(results, {**own, **place}) for name, own in named.items()}
+        shown |= _without_vectors(results)
         measured = {name: row for name, row in shown.items() if set(row) - {MISSING, NOTHING}}
         kept = measured if measured else {"CERP": shown["CERP"]}
         rows += [(name, *row) for name, row in kept.items()]
@@ -102,6 +103,19 @@ def _by_budget(results: ResultsIndex, wanted: dict[str, Any]) -> tuple[str, ...]
         results.shown(sparsity=percent, **wanted) if f"{percent}%" in asked else NOTHING
         for percent in BUDGETS
     )
+
+
+def _without_vectors(results: ResultsIndex) -> dict[str, tuple[str, ...]]:
+    """The same figures for every backbone, and for every budget where none limits a method."""
+    in_table = {run.method for run in read_recipe("table2").runs}
+    return {
+        name: tuple(
+            results.shown(**{**own, **GOWALLA, **({"sparsity": one} if "sparsity" in own else {})})
+            for one in BUDGETS
+        )
+        for name, own in WITHOUT_VECTORS.items()
+        if own["method"] in in_table
+    }
 
 
 def _printed(backbone: str, percent: int) -> str:
