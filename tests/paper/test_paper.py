@@ -961,6 +961,20 @@ def test_what_was_tried_and_refused_is_not_called_missing(tmp_path: Path):
     assert "[0 of 1 cells](../results/lastfm/other-data.md)" in page
 
 
+def test_why_a_cell_could_not_be_run_is_told_until_it_is_tried_again(tmp_path: Path):
+    made, splits = recipe("methods", RecipeRun("ud", seeds=2)), synthetic(60, 40, 600).split(seed=0)
+    planned = plan(made, "tiny")
+    told = MissingCell(RecipeRun("ud"), None, "lightgcn", "99%", 0, "the budget is too small")
+    earlier = Record(made.name, "tiny", DATA, missing=[told])
+
+    def reasons(failed: dict[str, str]) -> list[str]:
+        record = new_record(made, "tiny", splits, planned, Results(tmp_path), failed, earlier)
+        return [cell.why for cell in record.missing]
+
+    assert reasons({}) == ["the budget is too small", "not run yet"]
+    assert reasons({planned[0].job.name: "no memory"}) == ["no memory", "not run yet"]
+
+
 def test_what_a_search_would_gain_at_full_size_is_told_beside_its_preset(tmp_path: Path):
     told = "makes it better on validation"
     assert told not in summary(tmp_path)

@@ -82,7 +82,7 @@ def new_record(
         dataset,
         describe(splits),
         found,
-        _missing(planned, results, failed),
+        _missing(planned, results, failed, earlier),
         _intervals(found, results, earlier) if recipe.kind == "methods" else [],
         (known or id_leak(splits).summary()) if leaks else None,
     )
@@ -147,9 +147,14 @@ def readings_of_test(run: RecipeRun, result: Result, earlier: Record | None) -> 
 
 
 def _missing(
-    planned: Sequence[Planned], results: Results, failed: dict[str, str]
+    planned: Sequence[Planned],
+    results: Results,
+    failed: dict[str, str],
+    earlier: Record | None,
 ) -> list[MissingCell]:
+    """Cells without a result; why one could not be run is told until it is tried again."""
     refused = {result.cell: result.error for result in results.all}
+    told = {_place(one.run, one): one.why for one in (earlier.missing if earlier else [])}
     return [
         MissingCell(
             one.run,
@@ -157,12 +162,19 @@ def _missing(
             cell.backbone,
             cell.budget,
             cell.seed,
-            refused.get(cell) or failed.get(one.job.name, NOT_RUN),
+            refused.get(cell)
+            or failed.get(one.job.name)
+            or told.get(_place(one.run, cell), NOT_RUN),
         )
         for one in planned
         for cell in one.job.cells
         if refused.get(cell, NOT_RUN) is not None
     ]
+
+
+def _place(run: RecipeRun, cell: Cell | MissingCell) -> tuple[str, str | None, str | None, int]:
+    """Which entry of a table it is, whatever the settings were that were searched for it."""
+    return repr(run.row), cell.backbone, cell.budget, cell.seed
 
 
 def _patterns(
