@@ -34,7 +34,7 @@ from cerp.paper.table_lines import Line, lines
 from cerp.presets import teacher_preset
 from cerp.runs.fit import fit_all
 from results_page.findings import findings
-from results_page.method_tables import leaderboard_parts
+from results_page.method_tables import bytes_parts, leaderboard_parts
 from results_page.opening import opening
 from results_page.outside import outside_parts
 from results_page.page import summary
@@ -365,6 +365,23 @@ def test_a_method_that_was_not_run_has_a_row_and_is_listed_as_missing():
     pep = dict(zip(shown.sections[0].header, told["pep"], strict=True))
     assert (pep["NDCG@10"], pep["Recall@10"], pep["seeds"]) == ("-", "-", "0 of 1")
     assert "Missing: pep (default), not run yet: lightgcn 99% seed 0." in shown.notes
+
+
+def test_the_best_other_is_one_that_was_judged_alike():
+    made, record = methods_record()
+    [before] = [note for note in _notes_of(made, record) if note.startswith("CERP over")]
+    assert before.startswith("CERP over the best other: ")
+    older = result("qr-a", ndcg10=0.9, recall10=0.9, judging=1)
+    found = [*record.found, MeasuredCell(RecipeRun("qr"), "shuffled", older)]
+    [after] = [
+        note for note in _notes_of(made, replace(record, found=found)) if "CERP over" in note
+    ]
+    assert after == before.replace("other", "other that was judged alike", 1)
+
+
+def _notes_of(made: Recipe, record: Record) -> list[str]:
+    made = replace(made, runs=(*made.runs, RecipeRun("qr")))
+    return [note for section in recipe_page(made, record).sections for note in section.notes]
 
 
 def test_missing_cells_with_the_same_seeds_are_told_together():
@@ -768,6 +785,30 @@ def test_the_opening_is_told_in_figures_of_the_results(tmp_path: Path):
     assert "0.1500, 75% of the full size, in a file of 2.0 MB" in told
     assert "0.1000 in 0.4 MB" in told
     assert picture.endswith("(frontier.svg)")
+
+
+def test_methods_at_equal_bytes_stand_by_their_score_with_a_graph(tmp_path: Path):
+    def row(method: str, backbone: str | None, ndcg10: float, **more: object) -> dict[str, object]:
+        known = {"accounting": "honest", "refit": None, "judging": JUDGING}
+        return {"method": method, "backbone": backbone, "ndcg10": ndcg10, **known, **more}
+
+    own = {"preset": "default", "ordering": "spectral"}
+    made = [
+        row("cerp", "mlp", 0.2, **own),
+        *(row("cerp", "lightgcn", x, **own) for x in (0.1, 0.3)),
+    ]
+    made += [row("svd", None, 0.25), row("ud", "lightgcn", 0.2, judging=1)]
+    (tmp_path / "gowalla").mkdir()
+    (tmp_path / "gowalla/table2-bytes.json").write_text(json.dumps(made))
+    title, told, table = bytes_parts(ResultsIndex(tmp_path))
+    assert title == "## Gowalla, 400KB of embedding"
+    assert [line.split("|")[1:4] for line in table.replace(" ", "").splitlines()[2:]] == [
+        ["scaledSVD", "0.2500", "0.2500"],
+        ["CERP", "0.2000±0.1414", "0.2000"],
+        ["UD", "0.2000°", "-"],
+    ]
+    assert "Not measured yet: CERP, learned rows; CERP, shuffled ids; QR, shuffled ids;" in told
+    assert "DHE" not in told  # which the recipe does not ask for
 
 
 def test_refits_stand_beside_the_public_leaderboards(tmp_path: Path):

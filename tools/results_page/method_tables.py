@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from statistics import mean
 from typing import Any
 
 from cerp.comparison.metrics import FIGURES
 from cerp.pages.tables import markdown_table
 from cerp.paper.published import Row, published_rows
 from cerp.paper.recipe import read_recipe
-from results_page.names import BACKBONES, BUDGETS, CERP, GOWALLA, OTHERS, WITHOUT_VECTORS
+from results_page.names import (
+    AT_EQUAL_BYTES,
+    BACKBONES,
+    BUDGETS,
+    CERP,
+    GOWALLA,
+    OTHERS,
+    WITHOUT_VECTORS,
+)
 from results_page.results_index import (
     MISSING,
     NOTHING,
@@ -54,6 +63,48 @@ def gowalla_parts(results: ResultsIndex) -> list[str]:
             below += f" Not measured yet: {'; '.join(absent)}."
         parts += [f"## Gowalla, {backbone}", table, below, *_all_figures(results, backbone)]
     return parts
+
+
+def bytes_parts(results: ResultsIndex) -> list[str]:
+    """Gowalla at equal bytes, a column for each backbone, the best with a graph first."""
+    rows: list[Row] = results.read("gowalla", "table2-bytes.json") or []
+    named = {**CERP, **OTHERS, **AT_EQUAL_BYTES, **WITHOUT_VECTORS}
+    found: dict[str, list[list[Row]]] = {}
+    for name, own in named.items():
+        asked = {**own, "accounting": own.get("accounting", "honest"), "refit": None}
+        asked.pop("sparsity", None)
+        alike = [row for row in rows if asked.items() <= row.items()]
+        if alike:
+            found[name] = [
+                [row for row in alike if row["backbone"] in (one, None)] for one in BACKBONES
+            ]
+    recipe = read_recipe("table2-bytes")
+    in_table = {run.method for run in recipe.runs}
+    lacking = [
+        name
+        for name, own in named.items()
+        if own["method"] in in_table and own.get("preset") != "paper" and name not in found
+    ]
+    ranked = sorted(found.items(), key=lambda entry: -_mean_score(entry[1][0]))
+    table = markdown_table(
+        ("NDCG@10", *BACKBONES),
+        [
+            (name, *(shown_spread(own, "ndcg10") or NOTHING for own in cells))
+            for name, cells in ranked
+        ],
+    )
+    below = f" Not measured yet: {'; '.join(lacking)}." if lacking else ""
+    return [
+        f"## Gowalla, {' and '.join(recipe.budgets)} of embedding",
+        "The same bytes for all: values, positions, scales and the order of ids, in the precision "
+        f"that validates best ([all figures](../results/gowalla/table2-bytes.md)).{below}",
+        table,
+    ]
+
+
+def _mean_score(rows: list[Row]) -> float:
+    """NDCG@10 over seeds; 0 where there is none."""
+    return mean(row["ndcg10"] for row in rows) if rows else 0.0
 
 
 def _all_figures(results: ResultsIndex, backbone: str) -> list[str]:

@@ -45,6 +45,14 @@ WITHOUT_VECTORS: dict[str, dict[str, Any]] = {
 }
 """Those that train no vectors: one row for all backbones."""
 
+AT_EQUAL_BYTES: dict[str, dict[str, Any]] = {
+    "PQ of the full table": {"method": "pq"},
+    "OPQ of the full table": {"method": "opq"},
+    "residual quantisation of the full table": {"method": "rq"},
+    "implicit ALS": {"method": "als"},
+}
+"""Those that only a limit in bytes can be held against."""
+
 
 def cerp_at(name: str, backbone: str, percent: int) -> dict[str, Any]:
     """What a row of CERP on Gowalla is looked up by."""

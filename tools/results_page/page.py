@@ -14,7 +14,12 @@ from cerp.pages.tables import markdown_table
 from cerp.paper.recipe import recipe_names
 from results_page.findings import findings
 from results_page.frontier import frontier_parts
-from results_page.method_tables import gowalla_parts, leaderboard_parts, other_data_parts
+from results_page.method_tables import (
+    bytes_parts,
+    gowalla_parts,
+    leaderboard_parts,
+    other_data_parts,
+)
 from results_page.opening import opening
 from results_page.outside import outside_parts
 from results_page.results_index import OLDER, ResultsIndex
@@ -45,6 +50,7 @@ def summary(folder: Path) -> str:
         "table's numbers that are *not* kept: at 99% one in a hundred is.",
         *_older_note(results),
         *gowalla_parts(results),
+        *bytes_parts(results),
         *standing_parts(results),
         "## On other data, LightGCN, 99%",
         *other_data_parts(results, others),

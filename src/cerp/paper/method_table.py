@@ -131,15 +131,13 @@ def _printed(method: str, percent: float | None, printed: list[Row]) -> Row | No
 def _improvements(cerp: Line | None, here: list[Line], printed: list[Row]) -> list[str]:
     """CERP over the best other under the budget, as measured and as printed."""
     said = []
-    rivals = {
-        line.name: {name: line.mean(name) for name in SHOWN}
-        for line in here
-        if line.run.method not in NO_RIVALS and line.found
-        if cerp is not None and line.is_older == cerp.is_older
-    }
-    if cerp is not None and rivals:
+    others = [line for line in here if line.run.method not in NO_RIVALS and line.found]
+    alike = [line for line in others if cerp is not None and line.is_older == cerp.is_older]
+    if cerp is not None and alike:
         mine = {name: cerp.mean(name) for name in SHOWN}
-        said.append(_over_best("CERP over the best other", mine, rivals))
+        rivals = {line.name: {name: line.mean(name) for name in SHOWN} for line in alike}
+        best = "the best other" if alike == others else "the best other that was judged alike"
+        said.append(_over_best(f"CERP over {best}", mine, rivals))
     by_method = {row["method"]: row for row in printed}
     if paper := by_method.pop("cerp", None):
         said.append(_over_best("In the paper", paper, by_method))
