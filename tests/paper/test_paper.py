@@ -821,8 +821,8 @@ def test_refits_stand_beside_the_public_leaderboards(tmp_path: Path):
     (tmp_path / "gowalla" / "leaderboard.json").write_text(json.dumps(rows))
     *_, table = leaderboard_parts(ResultsIndex(tmp_path))
     assert "| LightGCN (BARS) |    0.1820 |  0.1547 |     - |" in table
-    assert "| full            |    0.1900 |  0.1600 |     2 |" in table
-    assert "| ud, 99%         |    0.1000 |  0.0500 |     1 |" in table
+    assert "| full size       |    0.1900 |  0.1600 |     2 |" in table
+    assert "| UD, 99%         |    0.1000 |  0.0500 |     1 |" in table
 
 
 def test_settings_outside_the_papers_grids_are_listed(tmp_path: Path):

@@ -17,6 +17,7 @@ from results_page.names import (
     GOWALLA,
     OTHERS,
     WITHOUT_VECTORS,
+    shown_name,
 )
 from results_page.results_index import (
     MISSING,
@@ -226,8 +227,8 @@ def leaderboard_parts(results: ResultsIndex) -> list[str]:
     rows: list[Row] = results.read("gowalla", "leaderboard.json") or []
     found: dict[str, list[Row]] = {}
     for row in rows:
-        name = row["method"] if row["sparsity"] != TIGHTEST else f"{row['method']}, {TIGHTEST}%"
-        found.setdefault(name, []).append(row)
+        place = f", {TIGHTEST}%" if row["sparsity"] == TIGHTEST else ""
+        found.setdefault(shown_name(row["method"]) + place, []).append(row)
     ours = [
         (name, shown_mean(own, "recall20"), shown_mean(own, "ndcg20"), str(len(own)))
         for name, own in found.items()

@@ -54,6 +54,12 @@ AT_EQUAL_BYTES: dict[str, dict[str, Any]] = {
 """Those that only a limit in bytes can be held against."""
 
 
+def shown_name(method: str) -> str:
+    """What the page calls a method that a table has once."""
+    named = {**CERP, **OTHERS, **WITHOUT_VECTORS, "full size": {"method": "full"}}
+    return next((name for name, own in named.items() if own["method"] == method), method)
+
+
 def cerp_at(name: str, backbone: str, percent: int) -> dict[str, Any]:
     """What a row of CERP on Gowalla is looked up by."""
     return {**CERP[name], **GOWALLA, "backbone": backbone, "sparsity": percent}
