@@ -925,19 +925,20 @@ def test_the_page_counts_what_holds_and_names_the_rest(tmp_path: Path):
         interval("hash-default-d", 0.05, 0.0002, seeds=1),
         interval("dhe-default-e", 0.05, None),
         interval("cce-default-g", -0.05, 0.0002),
+        interval("cerp-learned-default-h", -0.05, 0.0002),  # CERP, too
         interval("full-default-f", -0.05, 0.0002),  # no rival, but one of the table
     ]
     record = Record("table2", "gowalla", DATA, found, [], intervals)
     (tmp_path / "gowalla").mkdir()
     record.write(tmp_path / "gowalla" / "table2-runs.json")
-    *_, table, told = standing_parts(ResultsIndex(tmp_path))
+    *_, table, _, told = standing_parts(ResultsIndex(tmp_path))
     lines = {line.split("|")[1].strip(): line.split("|")[2:-1] for line in table.splitlines()}
-    header = [cell.strip() for cell in lines["Gowalla"]]
-    at_99 = dict(zip(header, (cell.strip() for cell in lines["mlp, 99%"]), strict=True))
+    header = [cell.strip() for cell in lines[""]]
+    at_99 = dict(zip(header, (cell.strip() for cell in lines["gowalla, mlp, 99%"]), strict=True))
     counts = {"better": "1", "worse": "1", "not clear": "2", "too few seeds": "1"}
     assert at_99 == {"rivals": "6", **counts, "users only": "1", "t-test": "1 of 1"}
-    assert {cell.strip() for cell in lines["lightgcn, 99%"]} == {"-"}
-    assert told == "CERP is worse than cce (mlp, 99%)."
+    assert {cell.strip() for cell in lines["lastfm, lightgcn, 99%"]} == {"-"}
+    assert told == "- gowalla, mlp, 99%: CCE"
 
 
 def test_what_a_larger_gamma_does_is_told_beside_the_ablation(tmp_path: Path):

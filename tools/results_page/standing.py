@@ -11,11 +11,15 @@ from cerp.evaluation.significance import LEVEL
 from cerp.pages.tables import markdown_table
 from cerp.paper.method_table import NO_RIVALS
 from cerp.paper.record import Record, is_in_cell
-from results_page.names import BACKBONES
+from results_page.names import BACKBONES, shown_name
 from results_page.results_index import NOTHING, ResultsIndex
 
-CELLS = {"table2": ("99%", "95%", "90%"), "table2-bytes": ("400KB",)}
-"""Budgets by recipe."""
+PLACES = (
+    *(("gowalla", "table2", one, budget) for one in BACKBONES for budget in ("99%", "95%", "90%")),
+    *(("gowalla", "table2-bytes", one, "400KB") for one in BACKBONES),
+    *((name, "other-data", "lightgcn", "99%") for name in ("ml-1m", "lastfm", "amazon-beauty")),
+)
+"""Data set, recipe, backbone and budget of each line."""
 MARKS: tuple[Mark, ...] = get_args(Mark)
 Standing = tuple[str, Mark, float | None]
 """A rival, what is said of CERP against it, and the p of the t-test over seeds."""
@@ -24,27 +28,25 @@ Standing = tuple[str, Mark, float | None]
 def standing_parts(results: ResultsIndex) -> list[str]:
     """A line for each backbone and budget: against how many rivals what holds."""
     lines, worse = [], []
-    for recipe, budgets in CELLS.items():
-        record = results.record("gowalla", recipe)
-        for backbone in BACKBONES:
-            for budget in budgets:
-                found = [] if record is None else rivals(record, backbone, budget)
-                lines.append((f"{backbone}, {budget}", *_counts(found)))
-                worse += [
-                    f"{name} ({backbone}, {budget})" for name, mark, _ in found if mark == "worse"
-                ]
-    told = f"CERP is worse than {', '.join(worse)}." if worse else ""
+    for dataset, recipe, backbone, budget in PLACES:
+        record = results.record(dataset, recipe)
+        found = [] if record is None else rivals(record, backbone, budget)
+        place = f"{dataset}, {backbone}, {budget}"
+        lines.append((place, *_counts(found)))
+        names = [shown_name(method) for method, mark, _ in found if mark == "worse"]
+        worse += [f"- {place}: {', '.join(names)}"] if names else []
+    told = ["These are better than CERP:", "\n".join(worse)] if worse else []
     return [
-        "## CERP against each rival, Gowalla",
-        "In how many comparisons of NDCG@10 CERP, default preset and hashed rows, is better or "
+        "## CERP against each rival",
+        "In how many comparisons of NDCG@10 CERP, rows hashed in spectral order, is better or "
         "worse. "
         "*Better* and *worse*: the 95% interval of the difference, from a bootstrap over users and "
         "seeds together, leaves zero out after Holm's correction over the table. *Too few seeds*: "
         f"one of the two has fewer than {ENOUGH_SEEDS}. *Users only*: the interval is older than "
         "this rule and knows nothing of seeds. The last column: in how many of those with seeds "
         "enough a t-test over seeds alone finds a difference.",
-        markdown_table(("Gowalla", "rivals", *MARKS, "t-test"), lines),
-        *([told] if told else []),
+        markdown_table(("", "rivals", *MARKS, "t-test"), lines),
+        *told,
     ]
 
 
@@ -78,4 +80,5 @@ def _p_over_seeds(mine: Sequence[Result], other: Sequence[Result]) -> float | No
 
 
 def _method(name: str) -> str:
-    return name.split("-")[0]
+    """From the name of a job: its method, preset and digest."""
+    return name.rsplit("-", 2)[0]
