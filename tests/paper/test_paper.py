@@ -35,6 +35,7 @@ from cerp.presets import teacher_preset
 from cerp.runs.fit import fit_all
 from results_page.findings import findings
 from results_page.method_tables import bytes_parts, leaderboard_parts
+from results_page.names import shown_name
 from results_page.opening import opening
 from results_page.outside import outside_parts
 from results_page.page import summary
@@ -900,6 +901,21 @@ def test_a_best_epoch_that_is_the_last_is_marked():
     assert [one.ends_at_its_last_epoch for one in made] == [False, True]
     shown = [Line(run, [MeasuredCell(run, None, one)], []).best_epoch() for one in made]
     assert shown == ["5", "9 (last)"]
+
+
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [
+        ("qr", "QR"),  # shuffled and spectral
+        ("cerp", "CERP"),
+        ("cerp-learned", "CERP, learned rows"),
+        ("svd", "scaled SVD"),
+        ("full", "full size"),
+        ("als", "als"),
+    ],
+)
+def test_the_page_has_a_name_for_each_method(method: str, name: str):
+    assert shown_name(method) == name
 
 
 def test_the_page_counts_what_holds_and_names_the_rest(tmp_path: Path):

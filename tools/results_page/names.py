@@ -55,9 +55,12 @@ AT_EQUAL_BYTES: dict[str, dict[str, Any]] = {
 
 
 def shown_name(method: str) -> str:
-    """What the page calls a method that a table has once."""
+    """What the page calls a method: what its rows have in common, where it has several."""
     named = {**CERP, **OTHERS, **WITHOUT_VECTORS, "full size": {"method": "full"}}
-    return next((name for name, own in named.items() if own["method"] == method), method)
+    names = [name for name, own in named.items() if own["method"] == method]
+    if len(names) > 1:
+        return names[0].split(",")[0]
+    return names[0] if names else method
 
 
 def cerp_at(name: str, backbone: str, percent: int) -> dict[str, Any]:
