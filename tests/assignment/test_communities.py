@@ -6,6 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from cerp.assignment import communities as inner
 from cerp.assignment.communities import as_many_communities, communities, modularity
 from cerp.data.ids import Ids
 from cerp.data.interactions import Interactions
@@ -63,6 +64,28 @@ def test_modularity_is_that_of_networkx_and_as_high(resolution: float):
     theirs = nx.community.louvain_communities(graph, resolution=resolution, seed=0)
     best = nx.community.modularity(graph, theirs, resolution=resolution)
     assert mine > 0.9 * best
+
+
+def test_a_graph_of_communities_has_their_modularity():
+    train = synthetic(120, 80, 1500).split(seed=0).train
+    graph = inner._graph(train, np.arange(200))
+    fine = np.random.default_rng(0).integers(0, 30, 200)
+    coarse = np.arange(30) // 3
+    joined = graph.joined(fine)
+    for resolution in (0.5, 2.0):
+        expected = nx.community.modularity(
+            as_graph(train), as_sets(coarse[fine]), resolution=resolution
+        )
+        assert joined.modularity(coarse, resolution) == pytest.approx(expected)
+    assert not joined.edges.diagonal().any()
+    assert joined.inside.sum() + joined.edges.data.sum() / 2 == len(train)
+
+
+def test_nodes_want_to_stay_where_every_other_community_costs_them():
+    graph = inner._graph(planted(2, 3), np.arange(12))
+    alone = np.arange(12)
+    assert (inner._wanted(graph, alone, 1e5) == alone).all()
+    assert (inner._wanted(graph, alone, 0.1) != alone).all()
 
 
 def test_there_are_as_many_as_asked_for_and_every_number_is_one_of_them():

@@ -788,6 +788,21 @@ def test_the_opening_is_told_in_figures_of_the_results(tmp_path: Path):
     assert picture.endswith("(frontier.svg)")
 
 
+def test_gowallas_tables_have_methods_without_vectors_beside_every_backbone(tmp_path: Path):
+    folder = made_up_results(tmp_path)
+    table = json.loads((folder / "gowalla/table2.json").read_text())
+    plain = table[0] | {"backbone": None, "preset": "default"}
+    table += [
+        plain | {"method": "svd", "sparsity": 99, "ndcg10": 0.03},
+        plain | {"method": "svd", "sparsity": 95, "ndcg10": 0.04},
+        plain | {"method": "filter", "sparsity": 100.0, "ndcg10": 0.13},
+    ]
+    (folder / "gowalla/table2.json").write_text(json.dumps(table))
+    page = summary(folder).replace(" ", "")
+    assert page.count("|graphfilter|0.1300|0.1300|0.1300|") == 2  # with LightGCN and the MLP
+    assert page.count("|scaledSVD|missing|0.0400|0.0300|") == 2
+
+
 def test_methods_at_equal_bytes_stand_by_their_score_with_a_graph(tmp_path: Path):
     def row(method: str, backbone: str | None, ndcg10: float, **more: object) -> dict[str, object]:
         known = {"accounting": "honest", "refit": None, "judging": JUDGING}
@@ -858,6 +873,12 @@ def test_a_row_tells_how_often_its_test_part_was_seen(tmp_path: Path):
     assert changed == [3, 2, 1]
     assert readings_of_test(asked, result("ud-known", seed=2), record) is None
     assert readings_of_test(asked, result("ud-new"), None) == 1
+    again = result("ud-old", ndcg10=0.11)  # the same settings, trained anew
+    assert readings_of_test(asked, again, record) == 3
+    trained = RecipeRun("ud", settings={"train": {"epochs": 9}})
+    assert readings_of_test(trained, result("ud-longer"), record) == 3
+    shuffled = RecipeRun("ud", settings={"ordering": "shuffled"})
+    assert readings_of_test(shuffled, result("ud-shuffled"), record) == 1
     record.write(tmp_path / "record.json")
     assert Record.read(tmp_path / "record.json") == record
 
@@ -941,6 +962,7 @@ def test_the_page_counts_what_holds_and_names_the_rest(tmp_path: Path):
         interval("hash-default-d", 0.05, 0.0002, seeds=1),
         interval("dhe-default-e", 0.05, None),
         interval("cce-default-g", -0.05, 0.0002),
+        interval("magnitude-best-default-i", -0.05, 0.0002),
         interval("cerp-learned-default-h", -0.05, 0.0002),  # CERP, too
         interval("full-default-f", -0.05, 0.0002),  # no rival, but one of the table
     ]
@@ -951,10 +973,10 @@ def test_the_page_counts_what_holds_and_names_the_rest(tmp_path: Path):
     lines = {line.split("|")[1].strip(): line.split("|")[2:-1] for line in table.splitlines()}
     header = [cell.strip() for cell in lines[""]]
     at_99 = dict(zip(header, (cell.strip() for cell in lines["gowalla, mlp, 99%"]), strict=True))
-    counts = {"better": "1", "worse": "1", "not clear": "2", "too few seeds": "1"}
-    assert at_99 == {"rivals": "6", **counts, "users only": "1", "t-test": "1 of 1"}
+    counts = {"better": "1", "worse": "2", "not clear": "2", "too few seeds": "1"}
+    assert at_99 == {"rivals": "7", **counts, "users only": "1", "t-test": "1 of 1"}
     assert {cell.strip() for cell in lines["lastfm, lightgcn, 99%"]} == {"-"}
-    assert told == "- gowalla, mlp, 99%: CCE"
+    assert told == "- gowalla, mlp, 99%: CCE; magnitude, best table"
 
 
 def test_what_a_larger_gamma_does_is_told_beside_the_ablation(tmp_path: Path):

@@ -34,7 +34,7 @@ def standing_parts(results: ResultsIndex) -> list[str]:
         place = f"{dataset}, {backbone}, {budget}"
         lines.append((place, *_counts(found)))
         names = [shown_name(method) for method, mark, _ in found if mark == "worse"]
-        worse += [f"- {place}: {', '.join(names)}"] if names else []
+        worse += [f"- {place}: {'; '.join(names)}"] if names else []
     told = ["These are better than CERP:", "\n".join(worse)] if worse else []
     return [
         "## CERP against each rival",

@@ -53,6 +53,10 @@ class Magnitude(Pruned):
             raise ConfigError(f"magnitude pruning {pace!r}: choose 'at once' or gradual")
         if dense_epochs is not None and not (isinstance(dense_epochs, int) and dense_epochs > 0):
             raise ConfigError(f"dense_epochs must be a number from 1, got {dense_epochs!r}")
+        if dense_training and dense_epochs is None:
+            raise ConfigError(
+                "dense_training needs dense_epochs: without, no full table is trained"
+            )
         unknown = set(dense_training or {}) - {entry.name for entry in fields(TrainConfig)}
         if unknown:
             raise ConfigError(f"dense_training has no entry {', '.join(sorted(unknown))}")

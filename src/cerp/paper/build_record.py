@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -133,17 +134,26 @@ def _older(
 
 
 def readings_of_test(run: RecipeRun, result: Result, earlier: Record | None) -> int | None:
-    """How often the test part of a row was seen; a result that is known is not read again."""
+    """How often the test part of a row was seen: once more for every result but one that is known.
+
+    Another result is one of other settings, other conventions, or another run of the same.
+    """
     same_row = [
         entry
         for entry in (earlier.found if earlier else [])
-        if entry.run.row == run.row
+        if _untrained(entry.run) == _untrained(run)
         and entry.result.cell._replace(method=result.method) == result.cell
     ]
     for entry in same_row:
-        if (entry.result.method, entry.result.judging) == (result.method, result.judging):
+        if entry.result == result:
             return entry.test_readings
     return 1 + sum(entry.test_readings or 1 for entry in same_row)
+
+
+def _untrained(run: RecipeRun) -> RecipeRun:
+    """Its row, however the recipe trains that."""
+    settings = {name: value for name, value in run.settings.items() if name != "train"}
+    return replace(run.row, settings=settings)
 
 
 def _missing(
