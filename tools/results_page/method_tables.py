@@ -97,8 +97,10 @@ def bytes_parts(results: ResultsIndex) -> list[str]:
     below = f" Not measured yet: {'; '.join(lacking)}." if lacking else ""
     return [
         f"## Gowalla, {' and '.join(recipe.budgets)} of embedding",
-        "The same bytes for all: values, positions, scales and the order of ids, in the precision "
-        f"that validates best ([all figures](../results/gowalla/table2-bytes.md)).{below}",
+        "The same limit for all: values, positions, scales and the order of ids, in the precision "
+        "that validates best ([all figures](../results/gowalla/table2-bytes.md)). The graph, which "
+        "the filter and LightGCN need besides, is not counted here, as it is in the frontier's "
+        f"files.{below}",
         table,
     ]
 
